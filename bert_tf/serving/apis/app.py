@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
+import urllib.parse
 
 from bert_tf.serving.apis import cohere, openai, tasks, tei
 from bert_tf.serving.apis.backend import OutdatedError
@@ -15,7 +16,8 @@ from bert_tf.serving.wire.rest_text import dump
 _PROTOCOLS = {"openai": (openai, cohere), "tei": (tei,)}  # by what `--api` calls them
 CORS = ((b"access-control-allow-origin", b"*"),
         (b"access-control-allow-methods", b"POST, GET"),
-        (b"access-control-allow-headers", b"Content-Type, Authorization"))
+        # The star is for all others, such as those of OpenAI's client (Fetch standard, 4.8).
+        (b"access-control-allow-headers", b"Authorization, *"))
 _AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is written in the event loop
 _VERSIONS = 3  # that may follow one another while a request is answered
 _OF_MODEL = "/models/"
@@ -89,7 +91,9 @@ class Apis:
             return found and (found[0], _PREFLIGHT, None)
         found = self._routes.get((method, path))
         if found is None and path.startswith(_OF_MODEL):
-            name, _, rest = path[len(_OF_MODEL):].partition("/")
+            # Not yet decoded: a name may have a slash.
+            name, _, rest = scope["raw_path"].decode("latin-1")[len(_OF_MODEL):].partition("/")
+            name = urllib.parse.unquote(name)
             found = self._routes.get((method, f"/{rest}"))
             found = found if found and found[0].OF_MODEL else None
         return found and (*found, name)

@@ -125,8 +125,10 @@ def parser(doc):
          "where they are not merged")
     _add(group, "tensorflow_session_parallelism", cli.natural, 0,
          "threads, both for one operation and for operations side by side; 0: as TensorFlow likes")
-    _add(group, "tensorflow_intra_op_parallelism", cli.natural, 0, "threads for one operation")
-    _add(group, "tensorflow_inter_op_parallelism", cli.natural, 0, "operations side by side")
+    _add(group, "tensorflow_intra_op_parallelism", cli.natural, 0, "threads for one operation, "
+         "where --tensorflow_session_parallelism is 0")
+    _add(group, "tensorflow_inter_op_parallelism", cli.natural, 0, "operations side by side, "
+         "where --tensorflow_session_parallelism is 0")
     _add(group, "constant_kernels", bool, True,
          "make bfloat16 kernels constants, which is quicker and takes more memory; not a flag of "
          "tensorflow_model_server")

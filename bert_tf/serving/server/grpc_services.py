@@ -88,13 +88,14 @@ class PredictionService:
             {api: method(api, *both) for api, both in answers.items()})
 
     async def _call(self, api, decode, answer, context):
-        """Await `answer(…)` to what the call's message says, and count it."""
+        """Await `answer(…)` to what the call's message says, and count it if a model computes."""
         started, name = time.monotonic(), ""
         remaining = context.time_remaining()
         deadline = None if remaining is None else started + remaining
 
         def count(status):
-            self._core.count(name, api, "GRPC", status, time.monotonic() - started)
+            if api != "GetModelMetadata":  # which clients ask for when they begin
+                self._core.count(name, api, "GRPC", status, time.monotonic() - started)
 
         async def decoded():
             nonlocal name

@@ -10,6 +10,7 @@ httptools, and `test_http_limits.py` fails where a bound does not hold with anot
 import asyncio
 import json
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_HEAD_BYTES = 64 << 10  # of the request line and the header fields
@@ -45,6 +46,7 @@ class _Bounded(HttpToolsProtocol):
         self._in_head = True  # until a request's header fields are complete
         self._in_request = False
         self._size = 0  # bytes of the request so far
+        self._is_repeated = False  # what the parser says was said before
         self._refusal = None  # (status, message) instead of what uvicorn would say
         self._is_refused = False  # what still comes is not looked at
 
@@ -68,7 +70,11 @@ class _Bounded(HttpToolsProtocol):
         if not self._in_request and self._timer is None:
             self._expect_within(HEAD_SECONDS)
         self._size += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.send_400_response("invalid HTTP request")
         if self._is_refused or self.transport.is_closing():
             return
         if self._in_head and self._size > MOST_HEAD_BYTES:
@@ -76,19 +82,54 @@ class _Bounded(HttpToolsProtocol):
         elif self._size > self.most_bytes:
             self._refuse(413, f"a request of more than {self.most_bytes} bytes")
 
+    def _parse(self, data):
+        while True:
+            try:
+                return self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._stay_with_http_1()
+                data = data[upgrade.args[0]:]
+
+    def _stay_with_http_1(self):
+        """Go on with a request that asks for another protocol, such as h2c (RFC 9110, 7.8).
+
+        The parser leaves all that follows its head to that protocol. A new one that gets the
+        fields which say how long the body is reads it.
+        """
+        head = [b"POST / HTTP/" + self.parser.get_http_version().encode()]
+        head += [name + b": " + value for name, value in self.headers
+                 if name in (b"content-length", b"transfer-encoding")]
+        if not self.cycle.keep_alive:
+            head.append(b"connection: close")
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self._is_repeated = True
+        self.parser.feed_data(b"\r\n".join(head) + b"\r\n\r\n")
+        self._is_repeated = False
+
     def on_message_begin(self):
+        if self._is_repeated:
+            return
         self._unset_keepalive_if_required()
         self._in_head = self._in_request = True
         self._size = 0
         self._expect_within(HEAD_SECONDS)
         super().on_message_begin()
 
+    def on_url(self, url):
+        if not self._is_repeated:
+            super().on_url(url)
+
     def on_header(self, name, value):
+        if self._is_repeated:
+            return
         if len(self.headers) >= MOST_FIELDS:
             self._raise(431, f"more than {MOST_FIELDS} header fields")
         super().on_header(name, value)
 
     def on_headers_complete(self):
+        if self._is_repeated:
+            return
         head = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if head > MOST_HEAD_BYTES:
             self._raise(431, f"a head of more than {MOST_HEAD_BYTES} bytes")
@@ -99,6 +140,8 @@ class _Bounded(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self):
+        if self.parser.should_upgrade():
+            return  # only the head is there: `_stay_with_http_1`
         self._forget()
         self._in_head, self._in_request, self._size = True, False, 0
         super().on_message_complete()

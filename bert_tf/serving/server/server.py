@@ -34,11 +34,11 @@ def run(settings, attention=None, indexes=None):
 
 
 def _set_threads(flags):
-    both = flags.tensorflow_session_parallelism
+    both = flags.tensorflow_session_parallelism  # counts before the others, as in TF Serving
     tf.config.threading.set_intra_op_parallelism_threads(
-        flags.tensorflow_intra_op_parallelism or both)
+        both or flags.tensorflow_intra_op_parallelism)
     tf.config.threading.set_inter_op_parallelism_threads(
-        flags.tensorflow_inter_op_parallelism or both)
+        both or flags.tensorflow_inter_op_parallelism)
 
 
 async def _serve(settings, attention, indexes):

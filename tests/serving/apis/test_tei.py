@@ -22,6 +22,9 @@ def test_vectors(served, post, backend):
     # The model made for vectors is meant, unless the path names another.
     assert post("/models/moods/embed", inputs="나무")[0] == 200
     assert backend.asked[-1][0] == "moods"
+    assert post("/models/m%6Fods/embed", inputs="나무")[0] == 200
+    status, body = post("/models/org%2Fmoods/embed", inputs="나무")  # a name with a slash
+    assert status == 404 and "org/moods" in body["error"]
 
 
 def test_a_prompt_comes_before_each_text(post):

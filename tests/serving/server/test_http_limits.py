@@ -288,6 +288,48 @@ def test_what_nobody_waits_for_is_worked_on_no_more(is_refused, caplog):
     assert not caplog.records
 
 
+UPGRADE = (b"host: a\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n"
+           b"http2-settings: AAEAAEAAAAIAAAAB\r\n")  # as of Java's HttpClient and curl --http2
+BODIES = [(b"", b"", b"0"),
+          (b"content-length: 12\r\n", b"GET / HTTP/1", b"12"),
+          (b"transfer-encoding: chunked\r\n", b"4\r\nabcd\r\n3\r\nefg\r\n0\r\nx: y\r\n\r\n", b"7")]
+
+
+@pytest.mark.parametrize("part", [1, 7, 10_000])  # bytes that are sent at once
+@pytest.mark.parametrize("fields, body, size", BODIES)
+def test_a_client_that_would_rather_have_another_protocol(port, fields, body, size, part):
+    """It is answered in this one, and so are the requests after it."""
+    request = b"POST / HTTP/1.1\r\n" + UPGRADE + fields + b"\r\n" + body
+    last = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+    with connected(port) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        everything = 3 * request + last
+        for start in range(0, len(everything), part):
+            connection.sendall(everything[start:start + part])
+        answers = until_the_end(connection).split(b"HTTP/1.1 200 OK\r\n")[1:]
+    assert [each.partition(b"\r\n\r\n")[2] for each in answers] == [size, size, size, b"0"]
+
+
+@pytest.mark.parametrize("closing", [
+    b"GET / HTTP/1.0\r\n" + UPGRADE + b"\r\n",
+    b"GET / HTTP/1.1\r\nconnection: close\r\n" + UPGRADE + b"\r\n"])
+def test_the_end_of_a_connection_that_asks_for_another_protocol(port, closing):
+    with connected(port) as connection:
+        connection.sendall(closing + b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert until_the_end(connection).count(b"HTTP/1.1 200") == 1
+
+
+def test_bounds_hold_also_where_another_protocol_is_asked_for(port, monkeypatch):
+    head = b"POST / HTTP/1.1\r\n" + UPGRADE
+    status, message = told(port, head + b"transfer-encoding: chunked\r\n\r\n",
+                           *[b"1000\r\n" + b"a" * 4096 + b"\r\n"] * 100)
+    assert status == 413 and "bytes" in message
+    assert told(port, head + b"transfer-encoding: chunked\r\n\r\nno size\r\n")[0] == 400
+    assert told(port, b"CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n")[0] == 400
+    monkeypatch.setattr(http_limits, "BODY_SECONDS", 0.2)
+    assert told(port, head + b"content-length: 3\r\n\r\na")[0] == 408
+
+
 def test_requests_before_the_first_is_answered():
     """Whoever does not wait for answers is told so, instead of being remembered."""
     begun = []
