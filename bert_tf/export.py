@@ -225,7 +225,8 @@ def _texts(model, globs, count):
 
 def _spread(values, count):
     """So many of a list, evenly from its beginning to its end."""
-    return values[::max(1, len(values) // count)][:count]
+    count = min(count, len(values))
+    return [values[place * len(values) // count] for place in range(count)]
 
 
 def _check(version):

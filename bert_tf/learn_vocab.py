@@ -71,8 +71,8 @@ def learn_vocab(config):
     output = config.output
     for name in _REFUSED[config.type]:
         if getattr(config, name):
-            raise UsageError(explain(f"--{name} with --type {config.type}, which takes text as it "
-                                     "is", attempt=f"leaving --{name} out, or --type wordpiece"))
+            raise UsageError(explain(f"--{name} with --type {config.type}, which has no such rule",
+                                     attempt=f"leaving --{name} out, or --type wordpiece"))
     if config.type == "wordpiece" and (files.is_folder(output) or not os.path.basename(output)):
         raise UsageError(explain(f"--output {output} is a folder",
                                  attempt=f"--output {os.path.join(output, 'vocab.txt')}"))

@@ -59,7 +59,7 @@ class AdaptationRun(RunFolder):
             self.pretraining(checkpoint, options.model)  # refuses before there is any work
         files.make_folder(self.path())
         files.clean_temporary(self.path())
-        inputs = expand_inputs(options.input, self.path())
+        inputs = expand_inputs(options.input, self.path(), options.overwrite)
         mark = self.claim(inputs)
         adapted = self.adapt(checkpoint, inputs, mark)
         print("\n".join(told(adapted)), flush=True)

@@ -67,8 +67,11 @@ def write_adapted(checkpoint, options, paths, folder):
     if options.drop_unused:
         _check_frequent(after, now.vocabulary, options)
         ids = _named(checkpoint, tokenizer)
-        for found in (after, _read_elsewhere(now, checkpoint, paths, options.split)):
-            ids |= {*np.flatnonzero(found.counts >= options.keep_at_least), *found.tried}
+        elsewhere = _read_elsewhere(now, checkpoint, paths, options.split)
+        least = options.keep_at_least
+        # A text is there several times elsewhere: that counts for what is nowhere else.
+        often = (after.counts >= least) | ((after.counts == 0) & (elsewhere.counts >= least))
+        ids |= {*np.flatnonzero(often), *after.tried, *elsewhere.tried}
         now, kept = trim(now, ids, options.keep_characters)
         if options.keep_at_least > 1:
             after = PieceCounts(now).add_all(read_unchanged(paths))

@@ -8,7 +8,7 @@ _ABOUT = """architectures model_type _name_or_path name_or_path transformers_ver
     task_specific_params
     tokenizer_class language languages name adapters sentence_transformers license tags"""
 _TOKENS = """bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id
-    decoder_start_token_id forced_bos_token_id forced_eos_token_id pad_token_id"""
+    decoder_start_token_id eos_token_ids forced_bos_token_id forced_eos_token_id pad_token_id"""
 _RUNNING = """use_cache gradient_checkpointing output_attentions output_hidden_states output_past
     return_dict torchscript xla_device use_bfloat16 tf_legacy_loss chunk_size_feed_forward
     deterministic_flash_attn reference_compile repad_logits_with_grad attn_implementation
@@ -26,8 +26,8 @@ _GENERATION = """max_length min_length do_sample early_stopping num_beams num_be
     remove_invalid_values"""
 # Written by the original projects, read by none of transformers' classes.
 _UNREAD = """directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
-    pooler_size_per_head net_structure_type gap_size num_memory_blocks down_scale_factor n_ctx
-    n_special model_max_length max_seq_length layer_types rope_parameters"""
+    pooler_size_per_head pooler_type emb_size net_structure_type gap_size num_memory_blocks
+    down_scale_factor n_ctx n_special model_max_length max_seq_length layer_types rope_parameters"""
 _PASSED = frozenset(" ".join((_ABOUT, _TOKENS, _RUNNING, _TRAINING, _OTHER_HEADS, _GENERATION,
                               _UNREAD)).split())
 _OFF = (None, False, "", [], {})

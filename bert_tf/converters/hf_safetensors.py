@@ -69,7 +69,7 @@ def read_encoder(path, further=()):
 def write(checkpoint, path):
     """Write a folder that transformers loads; it appears whole or not at all.
 
-    Returns: our tensors that it cannot hold: always none, a model that does not fit is refused.
+    Returns: what its tokenizer cannot do; a model that does not fit is refused.
     """
     with checksums.new_folder(path) as temporary:
         if checkpoint.task.get("generator"):
@@ -78,7 +78,7 @@ def write(checkpoint, path):
                 write_model(half, files.make_folder(os.path.join(temporary, name)))
         else:
             write_model(checkpoint, temporary)
-    return []
+    return tokenizer_files.morpheme_notes(checkpoint.tokenizer)
 
 
 def encoder_of(checkpoint):

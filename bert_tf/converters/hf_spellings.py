@@ -41,7 +41,10 @@ _TIED = {
 # Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
             "*.inv_freq", "*.cos_cached", "*.sin_cached")
-_DECODERS = {"t5": ("decoder.*", "lm_head.weight")}  # that encoders are read without
+# What encoders are read without: T5's decoder, and heads that DeBERTa was trained with.
+_OTHER_PARTS = {"t5": ("decoder.*", "lm_head.weight"),
+                "deberta": ("lm_predictions.*", "mask_predictions.*",
+                            "*.word_embeddings._weight")}
 
 
 def usual_names(tensors, family, folder, tied=True):
@@ -71,7 +74,7 @@ def usual_names(tensors, family, folder, tied=True):
         if new in names:
             raise UsageError(f"{folder}: {names[new]} and {name} name one tensor")
         names[new] = name
-    unread = (*_BUFFERS, *_DECODERS.get(family, ()))
+    unread = (*_BUFFERS, *_OTHER_PARTS.get(family, ()))
     dropped = [names.pop(name) for name in list(names) if matches(name, unread)]
     for copy, original in _TIED[family].items():
         if copy not in names or not tied:

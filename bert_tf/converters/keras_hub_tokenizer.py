@@ -72,7 +72,11 @@ def write_tokenizer(folder, family, preset):
     build = {"bert": _word_piece, "electra": _word_piece, "roberta": _byte_pair,
              "albert": _sentence_piece}[family]
     theirs = getattr(keras_hub.models, f"{family.capitalize()}Tokenizer")
-    build(theirs, ours).save_to_preset(preset)
+    try:
+        made = build(theirs, ours)
+    except ValueError as error:  # it has names of its own for special tokens
+        return [f"the tokenizer ({str(error).splitlines()[0]})"]
+    made.save_to_preset(preset)
     # What their class has no place for stands in a file that it does not look at.
     files.write_json(os.path.join(preset, _ASSETS, CASING), ours.options)
     if isinstance(ours, Tokenizer):

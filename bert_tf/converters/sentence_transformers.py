@@ -16,6 +16,7 @@ from bert_tf.converters import (
     sparse_routes,
     splade,
     static_embedding,
+    tokenizer_files,
 )
 from bert_tf.converters.checkpoint import Checkpoint, dense_name
 from bert_tf.converters.dense_module import (
@@ -110,7 +111,7 @@ def read(path):
 def write(checkpoint, path):
     """Write a folder that `SentenceTransformer(path)` loads; it appears whole or not at all.
 
-    Returns: our tensors that it cannot hold: always none, a model that does not fit is refused.
+    Returns: what its tokenizer cannot do; a model that does not fit is refused.
     """
     task = checkpoint.task
     if task["task"] not in ("embedder", "sparse_embedder", "multi_vector_embedder"):
@@ -169,7 +170,7 @@ def write(checkpoint, path):
                 layer = dense[number - 1]  # after Pooling
                 write_dense(folder, layer, width, checkpoint.tensors, dense_name(number - 1))
                 width = layer["units"]
-    return []
+    return tokenizer_files.morpheme_notes(checkpoint.tokenizer)
 
 
 def _read_modules(path, source):

@@ -71,6 +71,9 @@ def with_table(checkpoint, folder):
                                  f"{safetensors_file.FILE}"))
     theirs = weight_files.read_folder(folder)
     check_shapes({_TENSOR: (checkpoint.config.vocab_size,)}, theirs.shapes, folder)
+    if checkpoint.tokenizer is None:
+        raise UsageError(explain(f"{source}: no tokenizer beside the modules of documents",
+                                 "its files"))
     if _rules(folder) != _rules(checkpoint.tokenizer):
         raise UsageError(explain(f"{folder}: another tokenizer than that of documents",
                                  "the same"))

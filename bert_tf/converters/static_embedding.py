@@ -16,6 +16,7 @@ from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer_json import NAME, stated_truncation
 
 _TENSOR = "embedding.weight"
+_OTHER = "embeddings"  # as model2vec calls it
 _LONGEST = 8192  # tokens that we read; theirs has no limit
 
 
@@ -27,8 +28,9 @@ def read(folder):
         UsageError: there are other tensors, or a tokenizer that we do not run or that truncates.
     """
     theirs = weight_files.read_folder(folder)
-    shape = theirs.shapes.get(_TENSOR, (0, 0))
-    check_shapes({_TENSOR: shape if len(shape) == 2 else (0, 0)}, theirs.shapes, folder)
+    name = _OTHER if _OTHER in theirs.shapes else _TENSOR
+    shape = theirs.shapes.get(name, (0, 0))
+    check_shapes({name: shape if len(shape) == 2 else (0, 0)}, theirs.shapes, folder)
     tokenizer = tokenizer_folder(folder)
     if tokenizer is None:
         raise UsageError(explain(f"{folder} has no tokenizer", f"{NAME} beside its vectors"))
@@ -47,7 +49,7 @@ def read(folder):
             "reading": {"seq_length": _LONGEST, "long": "head", "stride": _LONGEST // 2,
                         "pair": False}}
     [ours] = parameter_shapes(config, task)
-    return Checkpoint(config, task, theirs.renamed({ours: _TENSOR}), tokenizer)
+    return Checkpoint(config, task, theirs.renamed({ours: name}), tokenizer)
 
 
 def write(checkpoint, folder):

@@ -93,7 +93,7 @@ def config_values(checkpoint):
     arguments = {theirs: getattr(config, ours)
                  for ours, theirs in ARGUMENTS[config.family].items()}
     arguments["embedding_width"] = config.embedding_width
-    arguments[ARGUMENTS[config.family]["hidden_act"]] = _ACTIVATION_NAMES[config.hidden_act]
+    arguments[ARGUMENTS[config.family]["hidden_act"]] = _their_activation(config.hidden_act)
     if config.family == "albert":
         arguments["dict_outputs"] = True
     values = {"encoder": _CLASSES[config.family], "encoder_args": arguments}
@@ -103,7 +103,7 @@ def config_values(checkpoint):
                   "dropout_rate": config.hidden_dropout_prob}]
         values["pretrainer"] = "BertPretrainerV2"
         values["pretrainer_args"] = {
-            "mlm_activation": _ACTIVATION_NAMES[config.head_activation],
+            "mlm_activation": _their_activation(config.head_activation),
             "classification_heads": heads if task["sentence_task"] == SENTENCE_HEAD else []}
     values["initializer"] = {"name": "TruncatedNormal", "stddev": config.initializer_range}
     values["layer_norm_epsilon"] = _EPSILON
@@ -112,6 +112,13 @@ def config_values(checkpoint):
         read_back = read_back.replace(head_act=config.head_act)
     check_expressible(config, read_back, "tf_models")
     return values
+
+
+def _their_activation(name):
+    if name not in _ACTIVATION_NAMES:
+        raise UsageError(explain(f"the activation {name!r} is not in tf_models",
+                                 "one of " + ", ".join(_ACTIVATION_NAMES)))
+    return _ACTIVATION_NAMES[name]
 
 
 def _our_activation(name, source):

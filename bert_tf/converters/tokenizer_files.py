@@ -143,10 +143,28 @@ def word_piece_notes(tokenizer, strips_accents):
                      f"lower_case={tokenizer.lower_case})")
     if not tokenizer.tokenize_chinese_chars:
         notes.append("the tokenizer's tokenize_chinese_chars=False (theirs splits Chinese)")
-    if tokenizer.pretokenize:
-        notes.append(f"the tokenizer's pretokenize={tokenizer.pretokenize!r} (theirs takes text "
-                     "as it is)")
-    return notes
+    return notes + _morpheme_notes(tokenizer)
+
+
+def morpheme_notes(folder):
+    """That a program which runs all other rules of a tokenizer splits no text into morphemes.
+
+    Args:
+        folder: of the tokenizer, or None.
+
+    Returns: list of at most one line for the user.
+    """
+    from bert_tf.tokenization.load import load_tokenizer
+
+    try:
+        return [] if folder is None else _morpheme_notes(load_tokenizer(folder))
+    except NoTextError:
+        return []
+
+
+def _morpheme_notes(tokenizer):
+    return [f"the tokenizer's pretokenize={tokenizer.pretokenize!r} (theirs takes text as it is)"
+            ] if tokenizer.pretokenize else []
 
 
 def has_hangul(vocabulary):

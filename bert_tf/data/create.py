@@ -43,12 +43,12 @@ def create_examples(config):
             `num_processes` is the number of workers that are expected.
 
     Returns:
-        The manifest: `options`, `vocabulary` (`size`, `special_ids`, `mask_id`), `pair_labels`
-        (name of the labels, one of `records.PAIR_LABELS`, or None) and `splits`: for `train` and
-        `eval` the `num_documents`, `num_examples`, `num_tokens` (real ones), `mean_tokens` (of an
-        example), `random_next` or `swapped` (fraction of examples, with labels only) and `shards`
-        (`name`, `num_examples`). With `dedupe` or `exclude` also `skipped`, the counts of
-        `skipped.skipped_documents`.
+        The manifest: `options`, `vocabulary` (`size`, `special_ids`, `pad_id`, `mask_id`),
+        `pair_labels` (name of the labels, one of `records.PAIR_LABELS`, or None) and `splits`: for
+        `train` and `eval` the `num_documents`, `num_examples`, `num_tokens` (real ones),
+        `mean_tokens` (of an example), `random_next` or `swapped` (fraction of examples, with
+        labels only) and `shards` (`name`, `num_examples`). With `dedupe` or `exclude` also
+        `skipped`, the counts of `skipped.skipped_documents`.
 
     Raises:
         UsageError: options contradict each other, another run's result or another tool's shards are
@@ -71,7 +71,9 @@ def create_examples(config):
             "tokens around two segments than one separator after each",
             "formats without pairs", "format='full_sentences'"))
     output_dir, overwrite, progress = config.output_dir, config.overwrite, config.progress
-    inputs = expand_inputs(config.input, output_dir)
+    stage = {"option": "dupe_factor", "made": lambda: _shards(output_dir)}
+    manifest.check_stage(output_dir, MANIFEST, _STARTED, **stage)
+    inputs = expand_inputs(config.input, output_dir, overwrite)
     stated = {**stated_options(tokenizer), **dataclasses.asdict(options), "split": config.split,
               "holdout": config.holdout}
     # Only where they are asked for: what is not in a manifest was off.
@@ -79,8 +81,7 @@ def create_examples(config):
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
     sources = [*inputs, *source.files(), *(path for path, _ in exclude)]
     before = manifest.resumed(output_dir, MANIFEST, _STARTED, stated, sources, overwrite,
-                              config.verify_inputs, option="dupe_factor",
-                              made=lambda: _shards(output_dir))
+                              config.verify_inputs, **stage)
     if before:
         if progress:
             print(f"{output_dir}: reusing the examples that are there", file=sys.stderr)

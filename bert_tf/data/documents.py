@@ -10,6 +10,7 @@ Both UTF-8, either also `.gz`. In a `.jsonl` text the line ends separate sentenc
 white space like any other (`sentences`), or the whole text is one sentence (`none`).
 """
 
+import filecmp
 import os
 import re
 import shutil
@@ -189,22 +190,29 @@ def check_names(paths):
                                      "objects with the field text, one a line (.jsonl)"))
 
 
-def expand_inputs(patterns, folder):
+def expand_inputs(patterns, folder, overwrite=False):
     """Return the paths of the texts that the user's `--input` names.
 
     Args:
         patterns: file names or glob patterns; `-` is standard input, plain text, which is written
             to `folder` once so that it can be read again.
         folder: an existing or new folder.
+        overwrite: replace other text that was written there before.
 
     Raises:
-        UsageError: a pattern matches no file, or a pipe, which is empty when it is read again, or
-            a file that is no text by its name.
+        UsageError: there is other text from standard input, or a pattern matches no file, or a
+            pipe, which is empty when it is read again, or a file that is no text by its name.
     """
     spool = os.path.join(folder, STDIN_NAME)
     if "-" in patterns:
-        with files.atomic_path(spool) as temporary, open(temporary, "wb") as stream:
-            shutil.copyfileobj(sys.stdin.buffer, stream)
+        with files.atomic_path(spool) as temporary:
+            with open(temporary, "wb") as stream:
+                shutil.copyfileobj(sys.stdin.buffer, stream)
+            if not overwrite and not files.is_remote(spool) and files.exists(spool) and (
+                    not filecmp.cmp(temporary, spool, shallow=False)):
+                raise UsageError(explain(
+                    f"{spool} holds other text from standard input than there is now",
+                    attempt="another output folder, or --overwrite"))
     paths = files.expand([spool if pattern == "-" else pattern for pattern in patterns])
     check_names(paths)
     for path in paths:

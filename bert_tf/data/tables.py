@@ -104,16 +104,18 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
                                         f"{len(first)} as in the first line{hint}"))
 
 
-def column_names(path, form=AS_FOUND):
+def column_names(path, form=AS_FOUND, inner=True):
     """Return `(names, form)`: the columns of a file, and the form with their delimiter.
 
     They are the first row's fields, or with `form.header=False` their numbers as str; of objects
-    the fields of the first ones, in the order of `read_rows`, `a.b` for the field `b` of `a`.
+    the fields of the first ones, in the order of `read_rows`, with `inner` also `a.b` for the
+    field `b` of `a`.
     """
     objects = _object_reader(path)
     if objects:
         items = (item for _, item in itertools.islice(objects(path, form), _SAMPLE))
-        names = [name for item in items if isinstance(item, dict) for name in _field_names(item)]
+        names = [name for item in items if isinstance(item, dict)
+                 for name in (_field_names(item) if inner else item)]
         return list(dict.fromkeys(names)), form
     first = next((line for line in _lines(path, form) if line), "")
     form = dataclasses.replace(form, delimiter=form.delimiter or guess_delimiter(path, first))

@@ -27,7 +27,8 @@ def unknown_fraction(shard, table, vocabulary):
         example, place = np.nonzero(rows["masked_lm_weights"])
         positions, masked = np.array(rows["masked_lm_positions"]), np.array(rows["masked_lm_ids"])
         ids[example, positions[example, place]] = masked[example, place]
-    shared = vocabulary.unk_id in (vocabulary.cls_id, vocabulary.sep_id)  # such as GPT-2's one
+    # Such as GPT-2's one special token.
+    shared = vocabulary.unk_id in (vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id)
     unknown = 0 if shared else np.count_nonzero(ids == vocabulary.unk_id)
     known = np.count_nonzero(~np.isin(ids, vocabulary.special_ids))
     return unknown / max(unknown + known, 1)

@@ -59,7 +59,7 @@ class DistillationRun(RunFolder):
     def finish(self):
         """Do what is missing; return `(metrics, version)`: held out, and the SavedModel's path."""
         files.clean_temporary(files.make_folder(self.path()))
-        inputs = expand_inputs(self.options.input, self.path())
+        inputs = expand_inputs(self.options.input, self.path(), self.options.overwrite)
         self.claim(inputs)
         if not files.exists(self.path(RESULTS)):
             tf.config.experimental.enable_op_determinism()
@@ -212,7 +212,8 @@ class DistillationRun(RunFolder):
         """Tell how large both are."""
         sizes = [f"{model.config.num_hidden_layers} layers of {model.config.hidden_size}, "
                  f"{model.count_params() / 1e6:.1f} M weights" for model in (student, teacher)]
-        kept = f" ({' '.join(map(str, layers))} of the teacher's)" if layers else ""
+        kept = f" ({' '.join(map(str, layers))} of the teacher's)" if (
+            layers and not (self.options.hidden_size or self.options.init)) else ""
         print(f"student: {sizes[0]}{kept}; teacher: {sizes[1]}", flush=True)
 
     def train_config(self, steps_per_epoch):

@@ -55,11 +55,12 @@ def read_retrieval(options):
         BertTfError: a file cannot be read, or a query has no relevant passage in the corpus.
     """
     form = options.form()
+    beside = dataclasses.replace(form, header=None)  # --header and --no-header are of --data
     corpus = None if options.corpus is None else list(
-        read_corpus(files.expand(options.corpus), form))
+        read_corpus(files.expand(options.corpus), beside))
     examples, left_out = [], 0
     if options.qrels:
-        by_ids, left_out = _judged(options, form)
+        by_ids, left_out = _judged(options, beside)
     else:
         by_ids = _with_ids(options, form)
     if by_ids is None:

@@ -1,10 +1,12 @@
 """Which learning rate, number of epochs and seed are best: the trials of a fine-tuning."""
 
 import itertools
+import os
 
 from bert_tf.errors import DivergedError, explain
 from bert_tf.finetune.results import shown
 from bert_tf.finetune.trial import Settings, Trial
+from bert_tf.storage import files
 from bert_tf.training.loop import is_better
 
 
@@ -50,9 +52,12 @@ class Search:
     def finish_trial(self, trial):
         """Train a trial unless it is done; return its record."""
         known = trial.record()
+        resumes = known is None and files.exists(os.path.join(trial.folder, "checkpoints"))
         record = trial.finish(
             self.run.build, self.run.features, lambda model: self.evaluate(model, trial),
             self.run.type.monitor, self.run.strategy)
+        if resumes and self.seen and self.seen[0] == trial.folder:
+            self.seen = None  # an epoch of equal metrics may be the best, of the process before
         if known is None:
             told = (f"diverged: {record['diverged']}" if "diverged" in record
                     else f"epoch {record['epoch']}: {shown(record['metrics'])}")

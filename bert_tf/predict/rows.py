@@ -125,8 +125,9 @@ class Rows:
         if table and form.delimiter is None and written_as(path) is None:
             form = dataclasses.replace(form, delimiter=fitting_delimiter(path, needed, form))
         names, form = column_names(path, form) if table else (["text"], form)
-        if names in ([], [""]):
-            return _Source(path, (), form, table)  # an empty file
+        if names in ([], [""]):  # an empty file, or objects in none of the first rows
+            objects = table and written_as(path) in (".json", ".jsonl")
+            return _Source(path, tuple(dict.fromkeys(needed)) if objects else (), form, table)
         source = _Source(path, tuple(names), form, table)
         numbers = list(map(str, range(len(names)))) if table and source.holds is None else []
         for key, column in zip(("text", "text_b"), needed, strict=False):
@@ -136,8 +137,8 @@ class Rows:
         if source.holds is None:
             return source
         # What is inside an object is carried along in it.
-        return dataclasses.replace(source, names=tuple(
-            name for name in names if "." not in name or name.rpartition(".")[0] not in names))
+        return dataclasses.replace(
+            source, names=tuple(column_names(path, form, inner=False)[0]))
 
     def blocks(self, bad):
         """Yield every `Block`.

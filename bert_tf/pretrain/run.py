@@ -113,7 +113,7 @@ class PretrainingRun(RunFolder):
         """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
         files.clean_temporary(files.make_folder(self.path()))
         if self.options.input:
-            return expand_inputs(self.options.input, self.path())
+            return expand_inputs(self.options.input, self.path(), self.options.overwrite)
         path = self.path("python_prose.txt")
         files.write_text(path, python_prose.text())
         return [path]

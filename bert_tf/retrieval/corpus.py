@@ -122,7 +122,7 @@ def _passage(where, number, values):
     id = values[present[0]] if present else number
     if type(id) is int:
         id = str(id)
-    if not isinstance(id, str) or not id.strip():
+    if id is None or isinstance(id, str) and not id.strip():
         raise BertTfError(explain(f"{where}: no id", "an id in each row, or in none"))
     title = values.get("title")
     for name, value in (("id", id), ("text", values["text"]), ("title", title or "")):

@@ -153,7 +153,8 @@ def resolved(path):
     return os.path.realpath(path)
 
 
-def _sync(path):
+def sync(path):
+    """Have a file or folder on the disk itself, as after a power failure it is needed."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -184,13 +185,13 @@ def atomic_path(path):
             with explained("write", path):
                 yield temporary
                 for name in names_below(temporary):
-                    _sync(os.path.join(temporary, name))
-                _sync(temporary)
+                    sync(os.path.join(temporary, name))
+                sync(temporary)
                 if os.path.isdir(temporary):
                     os.rename(temporary, path)
                 else:
                     os.replace(temporary, path)
-                _sync(os.path.dirname(os.path.abspath(path)))
+                sync(os.path.dirname(os.path.abspath(path)))
         except BaseException:
             with contextlib.suppress(OSError):
                 remove(temporary)

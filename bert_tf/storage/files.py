@@ -307,8 +307,12 @@ def write_text(path, text):
 
 
 def write_json(path, value):
-    """Write a JSON file atomically, keys in the order given."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    """Write a JSON file atomically, keys in the order given.
+
+    A file's name that is no UTF-8, which Python holds as surrogates, has JSON's own escapes.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_json_lines(path, values):

@@ -10,6 +10,7 @@ condition that there is none; taking over is conditional on S3 only.
 """
 
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -23,6 +24,8 @@ from bert_tf.storage import object_store
 
 RENEWAL = 20  # seconds
 STALE = 120
+# Goes on while the machine sleeps, where there is such a clock.
+_now = functools.partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 _leases = {}  # folder: the Lease that this process holds
 
 
@@ -86,7 +89,7 @@ class Lease:
         self.folder = f"{folder}/{name}" if name else folder
         self._path = f"{folder}/.lease{f'-{name}' if name else ''}.json"
         self._owner = uuid.uuid4().hex
-        self._renewed = None  # by this machine's monotonic clock
+        self._renewed = None  # by `_now`
         self._lost = None  # who has it
         self._changing = threading.Lock()
         self._ended = threading.Event()
@@ -120,7 +123,7 @@ class Lease:
 
     def check(self):
         """Raise BertTfError if the lease is another's; renew it if that has not been done."""
-        if time.monotonic() - self._renewed > 2 * RENEWAL:  # this process was stopped
+        if _now() - self._renewed > 2 * RENEWAL:  # this process was stopped
             self._renew()
         if self._lost is not None:
             raise BertTfError(explain(
@@ -134,8 +137,8 @@ class Lease:
         if 0 <= age < STALE:
             raise _refusal(self.folder, found, f"in {STALE - age:.0f} s at most, if it has ended")
         # Clocks differ and jump: what counts is that nobody renews it.
-        until = time.monotonic() + 2 * RENEWAL
-        while time.monotonic() < until:
+        until = _now() + 2 * RENEWAL
+        while _now() < until:
             self._ended.wait(RENEWAL / 10)
             now = _read(self._path)
             if now is None or now["mark"] != found["mark"]:
@@ -150,7 +153,7 @@ class Lease:
 
     def _write(self, **conditions):
         about = {"owner": self._owner, "time": time.time(), **_this_process()}
-        started = time.monotonic()
+        started = _now()
         try:
             object_store.write(self._path, json.dumps(about).encode(), **conditions)
         except BertTfError as error:

@@ -145,8 +145,8 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
 
     Raises: as `check_own` and `finished`.
     """
+    check_stage(folder, record, begun, option=option, made=made)
     record, begun = os.path.join(folder, record), os.path.join(folder, begun)
-    check_own(record if files.exists(record) else begun, made(), option)
     files.clean_temporary(folder)
     found = finished(record, options, inputs, overwrite, verify)
     if found:
@@ -161,6 +161,15 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
         files.make_folder(folder)
         write(begun, options, inputs)
     return None
+
+
+def check_stage(folder, record, begun, *, option, made):
+    """Refuse another stage's folder, with the arguments of `resumed` and as it does.
+
+    Raises: as `check_own`.
+    """
+    record, begun = os.path.join(folder, record), os.path.join(folder, begun)
+    check_own(record if files.exists(record) else begun, made(), option)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ which what a killed process left is distinguished from what somebody else put th
 
 import concurrent.futures
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -88,7 +89,8 @@ def explained(action, path):
         library = type(error).__module__.split(".")[0]
         if not isinstance(error, OSError) and library not in _LIBRARIES:
             raise
-        if isinstance(error, OSError) and library == "builtins" and error.filename:
+        if isinstance(error, OSError) and library == "builtins" and (
+                error.filename or error.errno in (errno.ENOSPC, errno.EDQUOT)):
             raise  # of the local disk
         text = " ".join(str(error).split()) or type(error).__name__
         if "Credentials" in type(error).__name__ or "Anonymous caller" in text:

@@ -225,6 +225,7 @@ def _fill(root, part, size, wanted):
                 mark is not None and object_store.version(path) != (*expected, mark)):
             raise BertTfError(explain(f"{path} is damaged, or was changed while it was read",
                                       f"{expected[0]} bytes", "the same command again"))
+        disk.sync(target)  # later only names are looked at
 
 
 def _lock_new(folder):

@@ -148,8 +148,10 @@ class BytePairTokenizer(PairTokenizer):
 
     def _prepared(self, text):
         """The text that is split into words: string `[n]`."""
+        if self.normalize_nfc or self.add_prefix_space:  # no pattern finds a byte alone
+            text = valid_text(text)
         if self.normalize_nfc:
-            text = tf_text.normalize_utf8(valid_text(text), "NFC")
+            text = tf_text.normalize_utf8(text, "NFC")
         if self.add_prefix_space:
             text = tf.strings.regex_replace(text, r"^([^ ])", r" \1")
         return text

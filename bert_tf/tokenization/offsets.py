@@ -39,6 +39,9 @@ def _through_segments(text, composed, offsets):
     from_end = tf.gather(before, following) - (tf.gather(after, following) - sought)
     first = tf.gather(before, segment)
     found = tf.where(sought == tf.gather(after, segment), first, tf.maximum(first, from_end))
+    # Marks that change places may have different sizes: never within one.
+    _, edges, _ = _characters(text)
+    found = tf.gather(edges, tf.searchsorted(edges, found, side="right") - 1)
     return offsets.with_values(found - tf.gather(before_rows, offsets.value_rowids()))
 
 

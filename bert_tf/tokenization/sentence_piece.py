@@ -135,7 +135,7 @@ class SentencePieceTokenizer(BaseTokenizer):
         """The serialised model in which special tokens are no text.
 
         ALBERT's code splits a comma off a number and splits what is left again; marking pieces
-        such as `2,` as unused gives the same.
+        such as `2,` as unused gives the same, unless they make another way through the text best.
         """
         added = {each.token for each in self.vocabulary.added_tokens}
         for piece in proto.pieces:

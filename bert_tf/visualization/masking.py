@@ -83,16 +83,17 @@ def _write_first_documents(inputs, split, path):
     from bert_tf.data.chunks import CHUNK_BYTES
     from bert_tf.data.documents import read_documents
 
-    lines, size = [], 0
+    lines, size, used = [], 0, 0
     for piece in read_documents(inputs, split):
         if size > CHUNK_BYTES:
             break
         lines += [*piece.sentences, *([""] if piece.is_end else [])]
         size += sum(len(sentence.encode()) + 1 for sentence in piece.sentences)
+        used = piece.document + 1  # perhaps a part of the last one
     else:
-        piece = None
+        used = None
     files.write_text(path, "\n".join(lines) + "\n")
-    return piece and piece.document
+    return used
 
 
 def read_examples(data, tokenizer, first, count, seed):

@@ -18,7 +18,8 @@ def short_names(paths):
 
     Returns: list of str, all different: what is there again has ` (2)` after it.
     """
-    parts = [files.absolute(hub.repository(path) or path).split(os.sep) for path in paths]
+    parts = [files.absolute(os.fspath(path).removeprefix(hub.SCHEME) if hub.repository(path)
+                            else path).split(os.sep) for path in paths]
     parts = [part[:-1] if part[-1] in _USUAL and len(part) > 2 else part for part in parts]
     names = []
     for part in parts:

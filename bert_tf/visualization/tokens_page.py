@@ -47,10 +47,12 @@ def write_tokens_page(path, texts, tables, cuts):
         sections += [element("h2", f"Text {number}"),
                      element("p", text[:_MOST_CHARACTERS], class_="text"),
                      element("div", *sides, class_="sides")]
+        if len(text) > _MOST_CHARACTERS:
+            notes.append(f"text {number:,} is shown up to character {_MOST_CHARACTERS:,}")
         left -= max(len(one["pieces"]) for one in cut)
         if left < 0:
-            notes = [f"the page ends in text {number:,} of {len(texts):,}, after "
-                     f"{_MOST_PIECES:,} pieces; .json and .tsv hold all"]
+            notes.append(f"the page ends in text {number:,} of {len(texts):,}, after "
+                         f"{_MOST_PIECES:,} pieces; .json and .tsv hold all")
             break
     write_page(path, "How text is tokenized", _STYLE, _count_table(tables), _legend(tables),
                *(element("p", note, class_="quiet") for note in notes), *sections)

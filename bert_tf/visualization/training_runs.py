@@ -84,7 +84,7 @@ def _check(line, where):
                                        and not _LARGEST < abs(value) < math.inf)
 
     if isinstance(line, dict):
-        if set(line) == {"restart"} and is_step(line["restart"]):
+        if {"restart"} <= set(line) <= {"restart", "note"} and is_step(line["restart"]):
             return
         if (is_step(line.get("step")) and line.get("split") in ("train", "eval")
                 and all(name == "split" or is_metric(name, value)

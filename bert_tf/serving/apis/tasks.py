@@ -138,7 +138,9 @@ async def _of_ids(call, signature, rows, truncate):
         _check_long(sizes, window)
     tokens = _check_all(call, sizes, window)
     # Rows of one length, whatever is asked for at the same time: batches are made of them.
-    longest = window or min(max(sizes), call.max_tokens // len(rows))
+    longest = window or max(sizes)
+    if window is None:
+        _check_all(call, [longest] * len(rows), None)
     ids, mask = np.zeros([2, len(rows), longest], np.int32)
     for place, row in enumerate(rows):
         row = row[:longest]

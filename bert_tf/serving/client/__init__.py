@@ -30,7 +30,8 @@ __all__ = ["AsyncClient", "Client", "RequestError", "Tls", "VectorCode"]
 
 
 class Client(Methods):
-    __doc__ = f"""A client whose methods wait. Threads may share it, and processes that fork.
+    __doc__ = f"""A client whose methods wait. Threads may share it; over REST processes that fork,
+    too.
 
     {Methods.__doc__}"""
 

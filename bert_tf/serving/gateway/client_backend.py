@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.serving.apis.backend import About, OutdatedError
+from bert_tf.serving.apis.backend import About, OutdatedError, analysed
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.client import AsyncClient, RequestError
 from bert_tf.serving.wire.messages import error
@@ -19,6 +19,7 @@ _KNOWN_SECONDS = 30  # for which what a model says of itself is taken for what i
 _HEALTH_SECONDS = 5
 _SILENT_SECONDS = 10  # after a line in the log about the server
 _DESCRIBE = "describe"
+_PART = 128  # rows of ids that the server is asked at a time
 # Codes that tell of the gateway and not of its client's request.
 _OURS = ("UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED")
 _UNAVAILABLE = "UNAVAILABLE"
@@ -102,10 +103,15 @@ class ClientBackend:
     async def run(self, about, signatures, inputs, deadline):
         """See `Backend`."""
         client = self._clients[about.name]
+        texts = await analysed(about, {
+            key: values for key, values in inputs.items() if type(values) is list})
+        # Rows of ids are as long as the model's window: of many a part at a time is copied.
+        parts = [inputs | texts] if texts else [
+            {key: values[start:start + _PART] for key, values in inputs.items()}
+            for start in range(0, len(next(iter(inputs.values()))), _PART)]
         try:
             answers = await asyncio.gather(*(
-                self._asked(client.answered(signature, _left(deadline), inputs))
-                for signature in signatures))
+                self._answers(client, signature, parts, deadline) for signature in signatures))
             if any(description != about.description for _, description in answers):
                 raise OutdatedError
         except OutdatedError:
@@ -113,6 +119,14 @@ class ClientBackend:
             raise
         return {output: _column([row[output] for row in rows])
                 for rows, _ in answers for output in rows[0]}
+
+    async def _answers(self, client, signature, parts, deadline):
+        """The rows of all parts, and what the versions say of themselves, if it is the same."""
+        answers = [await self._asked(client.answered(signature, _left(deadline), part))
+                   for part in parts]
+        if any(description != answers[0][1] for _, description in answers):
+            raise OutdatedError
+        return [row for rows, _ in answers for row in rows], answers[0][1]
 
     async def decode(self, function, data, *arguments, deadline=None):
         """See `Backend`."""
@@ -132,6 +146,10 @@ class ClientBackend:
             return await coroutine
         except RequestError as problem:
             cause = problem.__cause__
+            if cause is None:  # it answered, but not as it should
+                self._say(problem)
+                raise error("not_now" if problem.code == _UNAVAILABLE
+                            else "rest_internal") from problem
             told = isinstance(cause, ServingError)
             if told and cause.code not in (*_OURS, _UNAVAILABLE):
                 raise cause from problem

@@ -85,10 +85,14 @@ class Batcher:
         if not batching.split or size > batching.max_batch_size:
             raise error("task_size", size=size, limit=batching.max_batch_size)
         step = batching.execution_size
-        parts = await asyncio.gather(*(
-            self.run(signature, {name: value[start:start + step]
-                                 for name, value in inputs.items()}, outputs, batching, deadline)
-            for start in range(0, size, step)))
+        tasks = [asyncio.ensure_future(self.run(
+            signature, {name: value[start:start + step] for name, value in inputs.items()},
+            outputs, batching, deadline)) for start in range(0, size, step)]
+        try:
+            parts = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:  # nobody waits for what is left where one was refused
+                task.cancel()
         try:
             return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         except ValueError as problem:

@@ -1,15 +1,11 @@
 """The server's own models, as the protocols of other servers ask for them."""
 
-import asyncio
 import json
 
 import numpy as np
 
-from bert_tf.errors import BertTfError
-from bert_tf.serving.apis.backend import About, OutdatedError
-from bert_tf.serving.wire.messages import quoted
+from bert_tf.serving.apis.backend import About, OutdatedError, analysed
 from bert_tf.serving.wire.request import ServingError, Spec
-from bert_tf.tokenization.morphemes import MORPHEMES, analyse
 
 _DESCRIBE = "describe"  # the signature that tells what a client must know
 _PART = 128  # rows of a request that a model is asked at a time
@@ -61,9 +57,8 @@ class CoreBackend:
 
     async def run(self, about, signatures, inputs, deadline):
         """See `Backend`. Of a model of morphemes the texts are split into them here."""
-        texts = {key: values for key, values in inputs.items() if type(values) is list}
-        if texts and about.description.get("pretokenize") == MORPHEMES:
-            texts = await asyncio.to_thread(_analysed, texts)
+        texts = await analysed(about, {
+            key: values for key, values in inputs.items() if type(values) is list})
         arrays = {**inputs, **{key: _bytes(values) for key, values in texts.items()}}
         spec, also = Spec(about.name, signature=signatures[0]), signatures[1:]
         # Part by part: others are answered meanwhile, and no batch is too small for a request.
@@ -83,10 +78,3 @@ def _bytes(texts):
     encoded = {text: text.encode() for text in set(texts)}  # a query is there once for each text
     array[:] = [encoded[text] for text in texts]
     return array
-
-
-def _analysed(texts):
-    try:
-        return {key: analyse(values) for key, values in texts.items()}
-    except BertTfError as problem:
-        raise quoted("UNIMPLEMENTED", str(problem)) from problem

@@ -4,11 +4,13 @@ import contextlib
 import functools
 import io
 import os
+import re
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 
 SUFFIXES = (".png", ".svg")
+_NOT_IN_XML = re.compile(r"[\x0b\x0c\x1c-\x1f]")  # white space that no SVG file may hold
 _DEFAULT = "DejaVu Sans"  # matplotlib ships it
 _FONTS = ("install a font that has them: NanumGothic (of Debian's package fonts-nanum) for Hangul, "
           "Noto Sans CJK (fonts-noto-cjk) for Chinese and Japanese, Noto Sans (fonts-noto-core) "
@@ -116,7 +118,7 @@ def _drawn(figure, names, kind=""):
         style = text_style(name)
         if style is None:
             figure.numbered[f"{kind} {number}".strip()] = name
-        drawn.append((str(number), {}) if style is None else (name, style))
+        drawn.append((str(number), {}) if style is None else (_NOT_IN_XML.sub(" ", name), style))
     return drawn
 
 

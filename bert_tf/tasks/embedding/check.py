@@ -92,6 +92,9 @@ def _need_negatives(loss, kind, examples):
 def _need_margins(loss, kind, examples):
     _need_negatives(loss, kind, examples)
     for example in examples:
+        if example.scores is not None and loss.teacher:
+            raise UsageError(explain(f"{example.where}: scores, beside --teacher {loss.teacher}",
+                                     "one of them", "omitting --teacher"))
         if example.scores is None and not loss.teacher:
             raise UsageError(explain(f"{example.where}: no scores, for --loss {loss.loss}",
                                      "a column scores",

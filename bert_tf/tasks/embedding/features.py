@@ -76,7 +76,8 @@ def query_features(examples, model, options, teacher=None, crops=None):
     Returns:
         Features, in whose batches there are, beside `text_ids` `[b, k]` of the query, its positive
         and its hard negatives (a text alone is its own positive), int32 `positive_ids` `[b, m]`, of
-        all its positives and of its own text where that is a passage, and, where examples have
+        all its positives and of its own text where that is a passage (of all spans of its text,
+        where it is cropped), and, where examples have
         scores, float32 `scores` `[b, k - 1]`; with a teacher float32 `teacher` `[b, k, teacher's
         width]`.
     """
@@ -103,6 +104,12 @@ def query_features(examples, model, options, teacher=None, crops=None):
         own = table.find(kinds[1], table.given[query][1])
         if own in passages:  # nothing is as similar to a query as its own text
             positives[own] = None
+    if crops:  # spans of one text, which may overlap, are no negatives of each other
+        spans = {}
+        for number, row, _ in rows:
+            spans.setdefault(number, {}).update(dict.fromkeys(row))
+        for number, row, _ in rows:
+            queries[row[0]].update(spans[number])
     read, truncated = table.features(model)
     lists = _padded([row for _, row, _ in rows], -1)
     if options.loss == "vectors" and not any(example.positives for example in examples):
