@@ -100,3 +100,10 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
               "print('tensorflow' in sys.modules)")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.endswith("False\n")
+
+
+def test_a_sample_is_spread_over_all():
+    for size, count in ((1240, 1024), (10, 3), (3, 10), (0, 4)):
+        sample = export._spread(list(range(size)), count)
+        assert len(sample) == min(size, count) and sample == sorted(set(sample))
+        assert not sample or sample[0] == 0 and sample[-1] >= size - 1 - size / len(sample)

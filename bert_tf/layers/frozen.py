@@ -9,6 +9,9 @@ def frozen_parts(layer):
 
 def freeze_parts(layer, paths):
     """Make the layers of these paths inside `layer` not trainable."""
-    for part in layer._flatten_layers(include_self=False):
-        if part.path in paths:
-            part.trainable = False
+    # Outer layers come before inner ones, and hand down what they are set to.
+    for part, trainable in [(part, part.trainable)
+                            for part in layer._flatten_layers(include_self=False)]:
+        wanted = trainable and part.path not in paths
+        if part.trainable != wanted:
+            part.trainable = wanted

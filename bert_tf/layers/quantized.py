@@ -15,6 +15,12 @@ class Quantizes:
             super().quantize(mode, config, filters, **kwargs)
 
 
+def in_float32(policy):
+    """Return `float32`, but for the quantized parts that a policy of `policy_of` tells apart."""
+    kind = keras.dtype_policies.DTypePolicyMap
+    return kind("float32", dict(policy)) if isinstance(policy, kind) else "float32"
+
+
 def policy_of(layer):
     """The dtype policy that rebuilds `layer`: its own, or a map with those of quantized parts.
 

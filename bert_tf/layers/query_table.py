@@ -36,7 +36,7 @@ class QueryTable(Layer):
     def call(self, input_word_ids, input_mask):
         """Weights float32 `[b, vocab_size]`."""
         ids = tf.cast(input_word_ids, tf.int32)
-        special = tf.reduce_any(ids[..., tf.newaxis] == tf.constant(self.special_ids), -1)
+        special = tf.reduce_any(ids[..., tf.newaxis] == tf.constant(self.special_ids, tf.int32), -1)
         counts = tf.cast((input_mask > 0) & ~special, tf.float32)
         count = tf.shape(ids)[0]
         rows = tf.range(count)[:, tf.newaxis] + tf.zeros_like(ids)

@@ -188,7 +188,9 @@ class Backbone(Adaptable, keras.Layer):
             causal = tf.cast(causal_rows, self.compute_dtype)[:, tf.newaxis, tf.newaxis, tf.newaxis]
             return Padded.of_mask(input_mask, self.compute_dtype, causal)
         if self.padding_free and not self.attention_probs:
-            distances = self.config.relative_position != "none" or self.config.local_attention
+            distances = (self.config.relative_position != "none" or self.config.local_attention
+                         or max(self.config.conv_kernel_size,
+                                self.config.first_conv_kernel_size) > 3)
             return PaddingFree(input_mask, self.compute_dtype, causal, keep_gaps=bool(distances),
                                asking=vector_mask)
         return Padded.of_mask(input_mask, self.compute_dtype, causal)
@@ -196,7 +198,8 @@ class Backbone(Adaptable, keras.Layer):
     @property
     def _pools_first(self):
         """Whether `pooled_output` needs no other output of the last layer than the first."""
-        return (self.config.pooling in ("dense", "first") and self.bilstm is None
+        return (self.config.num_hidden_layers > 0
+                and self.config.pooling in ("dense", "first") and self.bilstm is None
                 and self.config.feed_forward != "conv"
                 and not self.config.first_conv_kernel_size
                 and self.config.relative_position != "disentangled")

@@ -110,6 +110,12 @@ def test_what_real_files_hold(shared, tmp_path, change):
     _same(hf_models.read(shared, "hf_bert").tensors, hf_safetensors.read(folder).tensors)
 
 
+def test_keys_that_nothing_depends_on(shared, tmp_path):
+    folder = hf_models.changed(shared, "hf_bert", tmp_path / "in", {
+        "pooler_type": "first_token_transform", "emb_size": 312, "eos_token_ids": 0})
+    _same(hf_models.read(shared, "hf_bert").tensors, hf_safetensors.read(folder).tensors)
+
+
 def test_the_first_gpt_as_it_was_published(shared, tmp_path):
     """Without a prefix, with the triangles of its masks and with the tied head."""
     def publish(arrays):

@@ -136,6 +136,17 @@ def test_a_tokenizer_of_another_kind_is_left_out(tmp_path):
     assert keras_hub.read(preset).tokenizer is None
 
 
+def test_special_tokens_that_theirs_calls_otherwise(tmp_path):
+    ours = byte_pair()
+    tokens = [{"<s>": "[CLS]", "</s>": "[SEP]"}.get(token, token)
+              for token in ours.vocabulary.tokens]
+    special = [{"<s>": "[CLS]", "</s>": "[SEP]"}.get(token, token) for token in SPECIAL_TOKENS]
+    preset, dropped = write("roberta", BytePairTokenizer(tokens, ours.merges,
+                                                         special_tokens=special), tmp_path)
+    assert dropped[0].startswith("the tokenizer (Cannot find special token ")
+    assert keras_hub.read(preset).tokenizer is None
+
+
 @pytest.fixture(scope="module")
 def bert_preset(tmp_path_factory):
     """A preset of BERT with its tokenizer, for tests that change a copy."""

@@ -74,6 +74,9 @@ def test_what_is_no_static_embedding(saved, tmp_path):
         (folder / "checksums.json").unlink(missing_ok=True)
         with pytest.raises(UsageError, match=message):
             sentence_transformers.read(str(folder))
+    save_file({"embeddings": table}, folder / "model.safetensors")  # as of model2vec
+    [[_, read]] = sentence_transformers.read(str(folder)).tensors.items()
+    np.testing.assert_array_equal(read, table)
     save_file({"embedding.weight": table}, folder / "model.safetensors")
     library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     library.enable_truncation(4)

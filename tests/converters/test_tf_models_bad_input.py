@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from harness import unsealed
 from official.nlp.modeling import networks
 from tf_models_objects import BERT, LIVE, made, prefix_in, write_config
 
-from bert_tf.converters import tf_models
-from bert_tf.errors import BertTfError
+from bert_tf.config import ModelConfig
+from bert_tf.converters import tf_models, tf_models_config
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.storage import variables
 
 
@@ -95,3 +97,11 @@ def test_bad_folders_are_one_clear_line(spoil, message, written, tmp_path):
     line = str(raised.value)
     assert re.search(message, line) and "\n" not in line
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
+
+
+@pytest.mark.parametrize("fields", [{"hidden_act": "silu"}, {"head_act": "silu"}])
+def test_an_activation_that_has_no_name_there(fields):
+    config = ModelConfig.from_dict({"vocab_size": 30, **fields})
+    task = {"task": "pretraining", "sentence_task": "next_sentence"}
+    with pytest.raises(UsageError, match="the activation 'silu' is not in tf_models; expected one"):
+        tf_models_config.config_values(types.SimpleNamespace(config=config, task=task))

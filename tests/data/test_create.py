@@ -79,11 +79,11 @@ def test_finished_work_is_reused_and_not_overwritten_unasked(run, tmp_path, caps
     assert files_of(tmp_path) != before
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_shards_of_another_tool_are_kept(run, tmp_path, overwrite):
+@pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"input": ["-"]}])
+def test_shards_of_another_tool_are_kept(run, tmp_path, options):
     (tmp_path / "images-00000.tfrecord").write_bytes(b"of hours")
     with pytest.raises(UsageError, match="already holds images-00000.tfrecord, not written by"):
-        run(overwrite=overwrite)
+        run(**options)
     assert os.listdir(tmp_path) == ["images-00000.tfrecord"]
 
 

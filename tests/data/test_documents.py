@@ -131,6 +131,14 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch):
     monkeypatch.setattr("sys.stdin", Standard)
     paths = expand_inputs([write_file("a.txt", "x"), "-"], str(tmp_path / "run[1]"))
     assert documents(paths) == [["x"], ["from a pipe"]]
+    for text, overwrite in ((b"", False), (b"from a pipe\n", False), (b"other\n", True)):
+        Standard.buffer = io.BytesIO(text)
+        if text or overwrite:
+            expand_inputs(["-"], str(tmp_path / "run[1]"), overwrite)
+        else:
+            with pytest.raises(UsageError, match="stdin.txt holds other text from standard input"):
+                expand_inputs(["-"], str(tmp_path / "run[1]"))
+        assert documents(paths[1:]) == [["other" if overwrite else "from a pipe"]]
     with pytest.raises(UsageError, match="no file matches"):
         expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))
 

@@ -210,3 +210,10 @@ def test_what_was_written_is_read(tmp_path_factory, rows):
         path = folder / name
         path.write_bytes(form(rows).encode())
         assert [row for _, row in read_rows(str(path), ["text", "label"])] == rows
+
+
+def test_a_single_column_of_csv(write_file):
+    rows = read_rows(write_file("a.csv", "text\na\tb\nc; d\n"), ["text"])
+    assert [row["text"] for _, row in rows] == ["a\tb", "c; d"]
+    rows = read_rows(write_file("b.csv", "text\na, b\nc, d, e\nf\n"), ["text"])  # by hand
+    assert [row["text"] for _, row in rows] == ["a, b", "c, d, e", "f"]

@@ -91,6 +91,19 @@ def test_forms_of_queries(folder, tmp_path, capsys, data, words):
     assert (results["metrics"]["ndcg@10"] < 1) == bool(words)  # the better one comes second
 
 
+def test_only_the_data_have_no_header(folder, tmp_path):
+    for name in ("corpus", "texts"):
+        (tmp_path / f"{name}.tsv").write_text((folder / f"{name}.tsv").read_text())
+    (tmp_path / "texts.tsv").write_text(
+        "".join((folder / "texts.tsv").read_text().splitlines(keepends=True)[1:]))
+    metrics = []
+    for data, words in ((folder / "texts.tsv", ()), (tmp_path / "texts.tsv", (
+            "--no-header", "--text_column", "0", "--text_b_column", "1"))):
+        assert measure(folder, tmp_path / "out", data, *words, "--overwrite") == 0
+        metrics.append(files.read_json(str(tmp_path / "out" / "results.json"))["metrics"])
+    assert metrics[0] == metrics[1]
+
+
 def test_systems_beside_each_other(folder, tmp_path, eager):
     assert measure(folder, tmp_path / "out", "squad.json", "--reranker", str(folder / "reranker"),
                    "--rerank", "2", model=str(folder / "embedder"), corpus=None) == 0

@@ -1,5 +1,7 @@
 """Which trials a run makes, and which of them it keeps."""
 
+import types
+
 import pytest
 
 from bert_tf.errors import DivergedError
@@ -75,3 +77,25 @@ def test_mean_and_sample_deviation():
     assert mean["mcc"] == pytest.approx(0.3)
     assert deviation["mcc"] == pytest.approx((0.14 / 2) ** 0.5)
     assert spread([{"metrics": {"mcc": 0.1}}]) == ({"mcc": 0.1}, {"mcc": 0.0})
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_predictions_of_a_resumed_trial_are_made_anew(tmp_path, begun):
+    """Of epochs with equal metrics the first is best; another process may have evaluated it."""
+    run = types.SimpleNamespace(build=None, features=None, strategy=None, dev=None)
+    run.type = types.SimpleNamespace(
+        monitor=("score", max), predict_dev=lambda model, dev: f"predictions of {model}",
+        metrics=lambda dev, predictions: {"score": 0.5},
+        tuned=lambda model, dev, predictions: predictions)
+    folder = tmp_path / "trial"
+    (folder / "checkpoints" if begun else folder).mkdir(parents=True)
+
+    def finish(build, features, evaluate, *_):
+        return {"epoch": 2, "metrics": evaluate("the last epoch")}
+
+    trial = types.SimpleNamespace(folder=str(folder), settings="", record=lambda: None,
+                                  finish=finish)
+    found = Search(run)
+    record = found.finish_trial(trial)
+    assert found.dev_predictions("the best epoch", trial, [record]) == (
+        "predictions of the best epoch" if begun else "predictions of the last epoch")

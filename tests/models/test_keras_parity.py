@@ -276,6 +276,17 @@ def test_what_is_frozen_stays_so_in_files_and_clones(part, tmp_path):
     assert trained(keras.models.clone_model(made.classifier)) == trained(made.classifier)
 
 
+def test_what_is_trained_inside_of_what_is_frozen(tmp_path):
+    model = ours().classifier
+    model.backbone.trainable = False
+    block = model.backbone.encoder.blocks[-1]
+    block.trainable = True
+    expected = trained(model)
+    assert {variable.path for variable in block.weights} < expected
+    assert trained(reloaded(model, tmp_path)) == expected
+    assert trained(keras.models.clone_model(model)) == expected
+
+
 def test_a_frozen_encoder_in_a_model_of_others_stays_so_in_its_file(tmp_path):
     encoder = ours().encoder
     encoder.trainable = False

@@ -262,3 +262,27 @@ def test_layer_distances():
                     "degrees": np.degrees(np.arccos(np.clip(cosine, -1, 1))).mean()}
         for name, value in expected.items():
             np.testing.assert_allclose(got[name][layer], value, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pooling", ["dense", "first"])
+def test_the_pooled_output_alone_of_a_table(pooling):
+    """The tokens of an encoder without layers are as many in either case."""
+    config = ModelConfig.from_dict({"family": "static", "vocab_size": SIZES["vocab_size"],
+                                    "hidden_size": 16, "pooling": pooling})
+    backbone = build_encoder(config, seed=1).backbone
+    inputs = {**INPUTS, "input_type_ids": np.zeros_like(INPUTS["input_type_ids"])}
+    alone = backbone(inputs, pooled_only=True)
+    assert alone.shape == (len(MASK), 16)
+    np.testing.assert_array_equal(alone, backbone(inputs)["pooled_output"])
+
+
+def test_a_wide_convolution_over_a_gap():
+    """What is not attended to takes room, also where nothing is computed of it."""
+    backbone = build_encoder(tiny("bert", feed_forward="conv", conv_kernel_size=5), seed=1).backbone
+    mask = MASK.copy()
+    mask[:, 2] = 0
+    states = []
+    for padding_free in (False, True):
+        backbone.padding_free = padding_free
+        states.append(backbone({**INPUTS, "input_mask": mask})["sequence_output"].numpy()[mask > 0])
+    np.testing.assert_allclose(*states, atol=1e-5)

@@ -142,3 +142,28 @@ def test_rows_of_a_truncated_file_are_not_counted(tmp_path):
     assert count_rows(whole.sources) == 1999
     path.write_bytes(path.read_bytes()[:-20])
     assert count_rows(whole.sources) is None
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_dots_in_names_of_fields(tmp_path, form):
+    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    row = {"text": "the film", "probabilities": {"4.5": 0.25, "comp.graphics": 0.75},
+           "of": {"a": 1}, "of.a": 2}
+    path = tmp_path / f"a.{form}"
+    if form == "parquet":
+        parquet.write_table(pa.Table.from_pylist([row]), path)
+    else:
+        path.write_text(json.dumps(row) + "\n")
+    rows = rows_of([path])
+    (block,) = rows.blocks(bad=None)
+    assert block.columns == {"id": ["1"], **{name: [value] for name, value in row.items()}}
+    assert len(Carried(rows).convert(block, bad=None).places) == 1
+
+
+def test_rows_that_are_no_objects_are_bad_wherever_they_stand(tmp_path):
+    path, told = tmp_path / "a.jsonl", []
+    path.write_text('"the film"\n' * 1000 + '{"text": "the film"}\n')
+    rows = Rows([str(path)], ["text"], {}, TableForm(), 2000)
+    (block,) = rows.blocks(lambda where, row: told.append(str(row)))
+    assert len(told) == 1000 and "line 1: str; expected an object" in told[0]
+    assert block.columns == {"id": ["1001"], "text": ["the film"]}

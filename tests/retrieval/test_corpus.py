@@ -58,6 +58,7 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
     ("a.jsonl", '{"id": "2", "text": "x"}\n{"text": "y"}\n', "line 2: no id, unlike the rows"),
     ("a.jsonl", '{"text": "x"}\n{"_id": "1", "text": "y"}\n', "line 2: an id, unlike the rows"),
     ("a.jsonl", '{"text": 5}\n', "line 1: text is int"),
+    ("a.jsonl", '{"id": 5.0, "text": "a"}\n', "line 1: id is float"),
     ("a.jsonl", '{"text": "a", "title": 5}\n', "line 1: title is int"),
     ("a.jsonl", '{"text": "a \\ud83d"}\n', "line 1: half a surrogate pair in the text"),
     ("a.jsonl", '{"id": "\\ud83d", "text": "a"}\n', "half a surrogate pair in the id"),

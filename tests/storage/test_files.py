@@ -133,3 +133,9 @@ def test_no_file_of_many_is_compared_with_all_others(monkeypatch):
 
     monkeypatch.setattr(disk, "expand", lambda pattern: [Name(number) for number in range(100)])
     assert len(files.expand(["*"])) == 100 and len(compared) < 100
+
+
+def test_a_name_that_is_no_utf8_in_json(tmp_path):
+    value = {"한.txt": "\udcb0\udca1.txt"}  # as `os.fsdecode` gives it
+    files.write_json(str(tmp_path / "a.json"), value)
+    assert files.read_json(str(tmp_path / "a.json")) == value

@@ -1,5 +1,6 @@
 """Folders in an object store: whole or not there, whatever moment a process dies at."""
 
+import errno
 import gzip
 import json
 import sys
@@ -298,3 +299,8 @@ def test_a_manifest_of_a_run_names_places_and_no_keys(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
     _fill("memory://bucket/model")
     assert "hunter2" not in json.dumps(files.read_json("memory://bucket/model/checksums.json"))
+
+
+def test_a_full_local_disk_is_no_failure_of_the_store():
+    with pytest.raises(OSError, match="No space left"), object_store.explained("read", "s3://b/a"):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bert_tf.errors import UsageError
 from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.offsets import character_offsets
+from bert_tf.tokenization.offsets import before_nfc, character_offsets
 from bert_tf.tokenization.tokenizer import Tokenizer, read_options
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -137,6 +137,19 @@ def test_offsets_point_at_the_text_of_the_piece(tokenizers, texts, allow_special
             piece = piece.decode()
             if piece not in SPECIAL_TOKENS:
                 assert normalized(tokenizer, [source])[0].strip() == piece.removeprefix("##")
+
+
+@pytest.mark.parametrize("text", ["o\u20d7\u0323", "a\u1dc4\u0323b", "ao\u20d7\u0323\u0301"])
+def test_marks_that_change_places_are_never_cut(text):
+    def starts(text):
+        return [len(text[:index].encode()) for index in range(len(text) + 1)]
+
+    composed = unicodedata.normalize("NFC", text)
+    assert composed != text
+    (found,) = before_nfc(tf.constant([text]), tf.constant([composed]), tf.RaggedTensor.from_tensor(
+        tf.constant([starts(composed)], tf.int64))).to_list()
+    assert set(found) <= set(starts(text)) and found == sorted(found)
+    assert (found[0], found[-1]) == (0, len(text.encode()))
 
 
 def test_offsets_of_one_character_in_two_pieces(tokenizers):

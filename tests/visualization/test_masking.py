@@ -188,7 +188,16 @@ def test_the_beginning_of_long_text(corpus, made, monkeypatch):
     folder, used = made()
     assert used == 4  # a document has 287 bytes
     with open(f"{folder}/../text.txt") as kept:
-        assert corpus.read_text().startswith(kept.read().rstrip("\n"))
+        assert kept.read().split("\n\n")[:-1] == corpus.read_text().split("\n\n")[:4]
+
+
+def test_the_beginning_of_a_document_that_is_longer(tmp_path):
+    text = tmp_path / "long.txt"
+    text.write_text("a line of words\n" * 200_000)
+    assert masking._write_first_documents([str(text)], "lines", str(tmp_path / "out.txt")) == 1
+    assert masking._write_first_documents([str(text)] * 3, "none", str(tmp_path / "out.txt")) == 1
+    text.write_text("a line of words\n")
+    assert masking._write_first_documents([str(text)], "lines", str(tmp_path / "out.txt")) is None
 
 
 def test_the_files(corpus, tokenizer, tmp_path, capsys):

@@ -27,7 +27,7 @@ LINES = """
 {"step": 40, "split": "train", "loss": null, "learning_rate": 0.4, "tokens_per_second": 100.0}
 {"step": 40, "split": "eval", "loss": 6.5, "accuracy": 0.5}
 {"step": 50, "split": "train", "loss": 5.0, "learning_rate": 0.5, "tokens_per_second": 400.0}
-{"restart": 50}
+{"restart": 50, "note": "2 replicas, 1 before"}
 {"step": 55, "split": "eval", "loss": 5.5, "accuracy": 0.75}
 """.strip().splitlines()
 

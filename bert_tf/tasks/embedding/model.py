@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.layers.quantized import in_float32
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS
 from bert_tf.models.states import states_of
@@ -66,7 +67,8 @@ class SentenceEmbedder(VectorModel):
         if special_ids is None and preprocessor is not None:
             special_ids = special_ids_of(preprocessor.tokenizer)
         config = self.config
-        self.pooling = make_pooling(config, pooling=pooling, layers=layers, combine=combine,
+        self.pooling = make_pooling(config, in_float32(self.dtype_policy), pooling=pooling,
+                                    layers=layers, combine=combine,
                                     mask_specials=mask_specials, weighting=weighting,
                                     normalize=normalize, special_ids=special_ids, dense=dense)
         self.prompts = dict(prompts or {})
@@ -140,14 +142,14 @@ def special_ids_of(tokenizer):
     return (tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id)
 
 
-def make_pooling(config, **options):
+def make_pooling(config, dtype="float32", **options):
     """Build the `VectorPooling` for encoders of `config`, its variables under `cls/pooling`."""
     if options.get("pooling") == "cls_pooled" and config.pooling != "dense":
         raise UsageError(explain(f"pooling='cls_pooled' of an encoder with pooling="
                                  f"{config.pooling!r}, which has no pooler", "pooling='cls'"))
     # Numbers are looked up and summed: nothing is gained in half precision.
     pooling = VectorPooling(config.num_hidden_layers, config.vocab_size, **options,
-                            name="pooling", dtype="float32")
+                            name="pooling", dtype=dtype)
     with keras.name_scope("cls"):
         pooling.build((None, None, config.hidden_size))
     return pooling

@@ -1,10 +1,16 @@
 """The API of text-embeddings-inference in front of fake models."""
 
+import asyncio
+import types
+
 import numpy as np
 import pytest
 from fake_backend import EMBEDDER, MOODS, RANKER, FakeBackend, serving, unit, vector
 
+from bert_tf.serving.apis import tasks
+from bert_tf.serving.apis.backend import About
 from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.request import ServingError
 
 
 def test_vectors(served, post, backend):
@@ -160,3 +166,22 @@ def test_a_server_of_one_model_needs_no_names():
             "error": "no model can be asked", "error_type": "Unhealthy"}
         assert client.post("/embed", json={"inputs": "a"}).status_code == 404
     backend.close()
+
+
+@pytest.mark.parametrize("count, fits", [(10, True), (11, False)])
+def test_rows_of_ids_of_a_model_whose_window_is_unknown(count, fits):
+    """The longest row counts for all, and none is cut."""
+    asked = []
+
+    async def run(signature, **inputs):
+        asked.append(inputs["input_word_ids"].shape)
+
+    about = About("m", 1, {"embed_ids": ("input_word_ids", "input_mask", "input_type_ids")}, {})
+    call = types.SimpleNamespace(about=about, max_tokens=1000, run=run)
+    rows = [[1]] * (count - 1) + [[1] * 100]
+    if fits:
+        asyncio.run(tasks._of_ids(call, "embed_ids", rows, truncate=False))
+        assert asked == [(10, 100)]
+    else:
+        with pytest.raises(ServingError, match="1100"):
+            asyncio.run(tasks._of_ids(call, "embed_ids", rows, truncate=False))

@@ -14,6 +14,8 @@ from scripted_server import MODEL, Refusal, ScriptedServer
 from server_harness import free_ports
 
 from bert_tf import cli, gateway
+from bert_tf.errors import UsageError
+from bert_tf.serving.gateway import client_backend
 from bert_tf.serving.gateway.client_backend import ClientBackend
 from bert_tf.serving.server.codec import Decoder
 from bert_tf.serving.server.metrics import Metrics
@@ -214,3 +216,51 @@ def test_a_model_is_asked_what_it_is_within_the_request_s_time(posting, monkeypa
 def test_usage(flags, message, capsys):
     assert cli.run(gateway.main, flags) in (1, 2)
     assert message in capsys.readouterr().err
+
+
+def test_a_missing_analyser_is_told(posting, monkeypatch):
+    def missing(texts):
+        raise UsageError("try pip install 'bert_tf[korean]'")
+
+    def answer(signature, inputs):
+        if signature == "describe":
+            told = json.dumps({**json.loads(DESCRIPTION), "pretokenize": "morphemes"})
+            return {"description": np.array([told] * len(inputs["text"]), object)}
+        return _answer(signature, inputs)
+
+    monkeypatch.setattr("bert_tf.serving.apis.backend.analyse", missing)
+    with ScriptedServer(answer, SIGNATURES).running("grpc") as address, posting(address) as post:
+        response = post(input="나무")
+    assert response.status_code == 501 and "bert_tf[korean]" in response.text
+
+
+def test_rows_of_ids_are_asked_in_parts(posting, monkeypatch):
+    monkeypatch.setattr(client_backend, "_PART", 4)
+    asked = []
+
+    def answer(signature, inputs):
+        if signature != "embed_ids":
+            return _answer(signature, inputs)
+        asked.append(inputs["input_word_ids"].shape)
+        return {"embedding": inputs["input_word_ids"][:, :2].astype(np.float32)}
+
+    ids = {name: (tf.int32, [None, None])
+           for name in ("input_word_ids", "input_mask", "input_type_ids")}
+    signatures = {**SIGNATURES, "embed_ids": (ids, SIGNATURES["embed"][1])}
+    with ScriptedServer(answer, signatures).running("grpc") as address, posting(address) as post:
+        body = post(input=[[3, number + 1] for number in range(10)]).json()
+    assert asked == [(4, 4), (4, 4), (2, 4)]
+    vectors = np.array([row["embedding"] for row in body["data"]])
+    expected = np.array([[3, number + 1] for number in range(10)])
+    np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1)[:, None],
+                               rtol=1e-6)
+
+
+def test_an_answer_that_does_not_fit_is_no_silence(posting):
+    def answer(signature, inputs):
+        outputs = _answer(signature, inputs)
+        return outputs if signature == "describe" else {
+            name: np.repeat(values, 2, 0) for name, values in outputs.items()}
+
+    with ScriptedServer(answer, SIGNATURES).running("grpc") as address, posting(address) as post:
+        assert post(input="a").status_code == 500

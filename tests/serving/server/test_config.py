@@ -1,9 +1,12 @@
 """Flags and files of the server: what they mean, and what is refused before anything is served."""
 
+import types
+
 import pytest
+import tensorflow as tf
 
 from bert_tf.errors import UsageError
-from bert_tf.serving.server import config, text_protos
+from bert_tf.serving.server import config, server, text_protos
 from bert_tf.serving.server.batching import Batching
 
 pytest.importorskip("tensorflow_serving", reason="the extra [serving] is not installed")
@@ -149,3 +152,14 @@ def test_the_declared_messages_have_tensorflow_serving_s_fields():
         ours = text_protos.message_class(theirs.DESCRIPTOR.name)
         assert {(field.name, field.number, field.type) for field in theirs.DESCRIPTOR.fields} == {
             (field.name, field.number, field.type) for field in ours.DESCRIPTOR.fields}
+
+
+@pytest.mark.parametrize("session, threads", [(0, (4, 2)), (3, (3, 3))])
+def test_threads_of_sessions_go_before_those_of_operations(monkeypatch, session, threads):
+    given = []
+    for name in ("intra", "inter"):
+        monkeypatch.setattr(tf.config.threading, f"set_{name}_op_parallelism_threads", given.append)
+    server._set_threads(types.SimpleNamespace(
+        tensorflow_session_parallelism=session, tensorflow_intra_op_parallelism=4,
+        tensorflow_inter_op_parallelism=2))
+    assert tuple(given) == threads

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 import time
 
@@ -182,6 +183,40 @@ def test_batches_that_wait_are_bounded_whatever_their_outputs(holding):
 
     with running(holding.settings) as (run, core):
         assert run(ask(core)) == [(1,), (2,), (1,), (1,)]
+
+
+def test_of_a_large_request_that_is_refused_nothing_runs(holding, tmp_path, monkeypatch):
+    ran = []
+
+    def function(x):
+        ran.append(len(x))
+        return holding.function(x)
+
+    monkeypatch.setattr(Loaded, "function", staticmethod(function))
+    (tmp_path / "batching.config").write_text(
+        "max_batch_size { value: 8 } max_execution_batch_size { value: 2 } "
+        "enable_large_batch_splitting { value: true } max_enqueued_batches { value: 2 } "
+        "num_batch_threads { value: 1 }")
+    settings = settings_of(
+        tmp_path, "--port=0", f"--grpc_socket_path={tmp_path / 'socket'}", "--enable_batching",
+        f"--batching_parameters_file={tmp_path / 'batching.config'}")
+
+    async def ask(core):
+        first = asyncio.ensure_future(core.predict(Spec("m"), rows(1)))
+        assert await asyncio.to_thread(holding.runs.wait, PATIENCE)
+        with pytest.raises(ServingError) as refused:
+            await core.predict(Spec("m"), rows(8))  # four batches
+        assert refused.value.code == "UNAVAILABLE"
+        holding.goes.set()
+        await first
+        while True:
+            with contextlib.suppress(ServingError):  # the queue may not be empty yet
+                return await core.predict(Spec("m"), rows(2))
+            await asyncio.sleep(0)
+
+    with running(settings) as (run, core):
+        run(ask(core))
+    assert ran == [1, 2]
 
 
 def _by_grpc(holding, address):

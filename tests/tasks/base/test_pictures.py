@@ -1,5 +1,7 @@
 """Fonts for any script, and files that are the same for the same figure."""
 
+from xml.etree import ElementTree
+
 import pytest
 from matplotlib import font_manager, image
 
@@ -50,3 +52,11 @@ def test_a_legend_has_names_as_they_are():
     assert not labels[1].get_parse_math()
     assert len({(line.get_color(), line.get_marker()) for line in (
         axes.plot([0], [0], **style)[0] for style in line_styles(60))}) == 60
+
+
+def test_an_svg_file_is_well_formed_whatever_the_names(tmp_path):
+    figure = new_figure(3, 2)
+    line = figure.subplots().plot([0, 1], [0, 1])
+    add_legend(figure, line, ["bank\x0c<&>\x1f-->"])
+    write_figure(str(tmp_path / "a.svg"), figure)
+    ElementTree.parse(tmp_path / "a.svg")  # noqa: S314 of our own making

@@ -255,3 +255,22 @@ def test_prompts_come_before_queries_and_before_what_is_searched(eager):
     np.testing.assert_allclose(model.scores(queries, passages), cosines(*vectors), atol=1e-6)
     plain = make().scores(queries, passages)
     assert np.abs(model.scores(queries, passages) - plain).max() > 1e-3
+
+
+def test_a_quantized_dense_layer_is_read_as_it_was(tmp_path):
+    model = make(dense={"units": 5, "act": "tanh", "use_bias": True})
+    expected = model.embed(TEXTS)
+    model.quantize("int8")
+    vectors = model.embed(TEXTS)
+    assert (vectors != expected).any()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.embed(TEXTS), vectors, atol=1e-6)
+
+
+def test_special_ids_may_be_none_at_all():
+    model = make(mask_specials=True, special_ids=[])
+    states = model.encoder(ids_of())["sequence_output"].numpy()
+    mask = ids_of()["input_mask"]
+    np.testing.assert_allclose(model.embed(TEXTS), (states * mask[..., None]).sum(1)
+                               / mask.sum(1, keepdims=True), atol=1e-5)

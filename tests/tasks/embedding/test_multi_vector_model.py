@@ -158,3 +158,12 @@ def test_it_learns_from_queries_and_their_texts(padding_free):
     first, then = (model.fit(bert_tf.query_batches(examples, model, 4, seed=1, epochs=8),
                              verbose=0).history for _ in range(2))
     assert then["loss"][0] < first["loss"][0]
+
+
+def test_a_quantized_projection_is_read_as_it_was(tmp_path):
+    model = make()
+    inputs = pack_words([["a", "b"], ["c"]])
+    model.quantize("int8")
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_allclose(bert_tf.load_model(tmp_path / "model.keras")(inputs), model(inputs),
+                               atol=1e-6)

@@ -144,6 +144,11 @@ def test_spans_of_texts_are_rows():
              for rows in features.lists]
     assert len(bert_tf.query_batches(queries(16), model, 8, seed=1, epochs=8)) == 16
     assert found == [pair for each in examples for pair in RandomCrops(3, 1)(each.query)]
+    # No span of a text is a negative of another one, which it may overlap.
+    positives = features.rows["positive_ids"]
+    for number in range(0, len(features.lists), 3):
+        spans = set(features.lists[number:number + 3].ravel() + 1)
+        assert all(spans <= set(row) for row in positives[number:number + 3])
 
 
 @pytest.mark.long

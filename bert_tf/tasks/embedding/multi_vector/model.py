@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.dense import Dense
+from bert_tf.layers.quantized import in_float32
 from bert_tf.models.families import INPUTS
 from bert_tf.retrieval.prompts import PASSAGE, ROLES
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
@@ -88,7 +89,7 @@ class MultiVectorEmbedder(VectorModel):
         self.reading.check(config.longest)
         # A few numbers for each token, which are compared: nothing is gained in half precision.
         self.projection = Dense(dim, config.initializer_range, seed, use_bias=False,
-                                name="projection", dtype="float32")
+                                name="projection", dtype=in_float32(self.dtype_policy))
         with keras.name_scope("cls"):
             self.projection.build((None, None, config.hidden_size))
         self.built = True
