@@ -70,7 +70,11 @@ class BudgetRun:
                 return None
             raise
         found = made.get("recipe") or {}
-        return found if found.get("given") == stated else None
+        # An option that there was not yet was off.
+        before = found.get("given") or {}
+        same = all(before.get(name) == stated.get(name) for name in {*before, *stated}
+                   if name in before or stated[name])
+        return found if before and same else None
 
     def _choose(self, strategy, size, corpus_tokens):
         import tensorflow as tf

@@ -17,9 +17,11 @@ _FIRST = 3  # steps that build the graph and what it keeps
 
 
 def computes_bfloat16():
-    """Return whether this machine multiplies bfloat16 faster: a GPU, AVX512-BF16 or AMX."""
-    if tf.config.list_physical_devices("GPU"):
-        return True
+    """Return whether this machine multiplies bfloat16 faster: GPUs from Ampere on (compute
+    capability 8), AVX512-BF16 or AMX."""
+    if gpus := tf.config.list_physical_devices("GPU"):
+        about = map(tf.config.experimental.get_device_details, gpus)
+        return all(each.get("compute_capability", (8,)) >= (8,) for each in about)
     return bool({"avx512_bf16", "amx_bf16"} & processor_flags())
 
 

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
+from bert_tf.errors import BertTfError, DivergedError, UnavailableError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.variables import assign_variables
 from bert_tf.training.checkpoint import Checkpoints, run_variables
@@ -89,7 +89,15 @@ def best_weights(folder):
     Raises:
         BertTfError: there are none, or they are damaged.
     """
-    found = Checkpoints(os.path.join(folder, BEST)).load_newest(print)
+    path = os.path.join(folder, BEST)
+    try:
+        found = Checkpoints(path).load_newest(print)
+    except UnavailableError:
+        raise
+    except BertTfError as error:
+        raise BertTfError(explain(
+            f"the weights in {path} are damaged", attempt="deleting it and the folder checkpoints "
+            "beside it, which restarts the run from step 0")) from error
     if found is None:
         raise BertTfError(f"{folder} holds no weights of a best evaluation")
     return found[0]

@@ -1,5 +1,6 @@
 """The log of a run: `metrics.jsonl`, TensorBoard events, the progress bar."""
 
+import contextlib
 import json
 import math
 import os
@@ -11,6 +12,7 @@ import tqdm
 
 from bert_tf.storage import files
 from bert_tf.storage.mirror import Mirror
+from bert_tf.storage.variables import explained_writing
 
 
 class MetricsLog:
@@ -65,7 +67,8 @@ class MetricsLog:
             self._writers[split] = tf.summary.create_file_writer(
                 self._mirror.path("logs", split))
         # From NumPy: TensorFlow keeps every Python number that it made a tensor of, for ever.
-        with self._writers[split].as_default(step=tf.constant(np.int64(step))):
+        with self._explained(), self._writers[split].as_default(
+                step=tf.constant(np.int64(step))):
             for name, value in values.items():
                 tf.summary.scalar(name, np.float32(value))
         if split == "train":
@@ -74,9 +77,17 @@ class MetricsLog:
     def flush(self):
         """See to it that what was logged is in the run folder: before the step is saved."""
         if self._active:
-            for writer in self._writers.values():
-                writer.flush()
+            with self._explained():
+                for writer in self._writers.values():
+                    writer.flush()
             self._mirror.flush()
+
+    @contextlib.contextmanager
+    def _explained(self):
+        # A full disk is ResourceExhaustedError to TensorFlow, as is a want of memory.
+        path = self._mirror.path("logs")
+        with files.explained("write", path), explained_writing(path):
+            yield
 
     def print(self, text):
         """Print a line for the user without breaking the bar."""
@@ -85,8 +96,9 @@ class MetricsLog:
 
     def close(self):
         """Flush everything."""
-        for writer in self._writers.values():
-            writer.close()
         self.bar.close()
         if self._active:
+            with self._explained():
+                for writer in self._writers.values():
+                    writer.close()
             self._mirror.close()

@@ -182,6 +182,8 @@ def check_agreement(strategy, value, what, expected, error=BertTfError):
     how it would be."""
     if not has_workers(strategy):
         return
-    total, squares = sum_over_workers(strategy, [value, value * value])
-    if strategy.num_replicas_in_sync * squares != total * total:
+    parts = [value >> 20, value % 2**20]  # whose squares are exact as float64
+    total = sum_over_workers(strategy, [*parts, *(part * part for part in parts)])
+    if any(strategy.num_replicas_in_sync * squares != each * each
+           for each, squares in zip(total[:2], total[2:], strict=True)):
         raise error(explain(f"{what} is {value} here but differs in other workers", expected))

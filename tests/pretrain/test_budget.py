@@ -124,6 +124,9 @@ def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, caps
     assert again[0].replace(num_processes=2) == options and again[1] == config
     assert not measured and other.facts == run.facts
     assert "as it was chosen for" in capsys.readouterr().out
+    del run.facts["recipe"]["given"]["causal_fraction"]  # an option that there was not yet
+    manifest.write(str(tmp_path / "run/run.json"), options.stored(), [], **run.facts)
+    assert choose()[1].facts == run.facts and not measured
     for changed in ({"learning_rate": 1e-4}, {"preset": "tiny"}):  # may be worth other steps
         assert choose(**changed)[1].facts != run.facts and measured
         measured.clear()
@@ -198,3 +201,12 @@ def test_a_run_of_minutes(tmp_path):
     assert "chosen: tiny" in lines[0] and "chosen: tiny" in lines[1]
     assert "finished already" in lines[1]
     assert (tmp_path / "saved_models/modernbert_budget_prose/1/saved_model.pb").exists()
+
+
+@pytest.mark.parametrize("capabilities, expected", [
+    ([(8, 0)], True), ([(7, 5)], False), ([(9, 0), (7, 0)], False)])
+def test_older_gpus_do_not_multiply_bfloat16(monkeypatch, capabilities, expected):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: capabilities)
+    monkeypatch.setattr(tf.config.experimental, "get_device_details",
+                        lambda gpu: {"compute_capability": gpu})
+    assert step_rate.computes_bfloat16() == expected

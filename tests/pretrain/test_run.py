@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from harness import mirrored
 
@@ -76,8 +77,8 @@ def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
 def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).stated()}))
     monkeypatch.setattr(strategy, "has_workers", lambda _: True)
-    monkeypatch.setattr(strategy, "sum_over_workers",
-                        lambda _, own: [own[0] + 1000, own[1] + 1000 ** 2])  # the chief's defaults
+    chiefs = [0, 1000, 0, 1000 ** 2]  # its defaults in two parts, and their squares
+    monkeypatch.setattr(strategy, "sum_over_workers", lambda _, own: np.add(own, chiefs))
 
     def check(**options):
         run = start(tmp_path, 2, strategy="multi_worker", **options)
@@ -85,6 +86,10 @@ def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypat
         check_same_command(run)
 
     check(num_processes=2)
+    stated = start(tmp_path, 1).stated()
+    del stated["causal_fraction"]  # an option that there was not yet when the run began
+    (tmp_path / "run.json").write_text(json.dumps({"options": stated}))
+    check()
     with pytest.raises(UsageError, match="learning_rate is 0.1 here, 0.001 on worker 0; expected"):
         check(learning_rate=0.1)
     for name in ("eval_every", "eval_examples"):

@@ -1,8 +1,10 @@
 import json
 import math
 
+import pytest
 import tensorflow as tf
 
+from bert_tf.errors import BertTfError
 from bert_tf.training.metrics import MetricsLog
 
 
@@ -24,6 +26,22 @@ def test_events_and_lines_say_the_same(tmp_path):
                  for event in tf.compat.v1.train.summary_iterator(str(path))
                  for each in event.summary.value}
         assert found["loss"] == (step, value)
+
+
+def test_a_full_disk_is_no_want_of_memory(tmp_path):
+    log = MetricsLog(str(tmp_path), 0, 3)
+    log.write(1, "train", {"loss": 2.5})
+
+    class Full:
+        def flush(self):
+            raise tf.errors.ResourceExhaustedError(None, None, "a.v2; No space left on device")
+
+        close = flush
+
+    log._writers["train"] = Full()
+    for end in (log.flush, log.close):
+        with pytest.raises(BertTfError, match="cannot write .*logs: No space left on device"):
+            end()
 
 
 def test_a_process_that_is_not_the_chief_writes_nothing(tmp_path):

@@ -1,9 +1,13 @@
 """Strategies by name."""
 
+import types
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.training import strategy
 from bert_tf.training.strategy import distribute, make_strategy
 
 
@@ -40,3 +44,15 @@ def test_a_process_reads_for_its_own_replicas_and_nothing_is_tuned():
     assert given == [(4, range(2, 4))]
     assert not made.options().autotune.enabled
     assert [*made.as_numpy_iterator()] == [0, 1, 2]
+
+
+def test_large_numbers_agree_where_they_are_equal(monkeypatch):
+    three = types.SimpleNamespace(num_replicas_in_sync=3)
+    monkeypatch.setattr(strategy, "has_workers", lambda _: True)
+    for value in (0, -1, 99_999_999, 2**40 + 12345):
+        others = np.float64([value >> 20, value % 2**20])
+        others = 2 * np.concatenate([others, others**2])
+        monkeypatch.setattr(strategy, "sum_over_workers", lambda _, own, o=others: np.add(own, o))
+        strategy.check_agreement(three, value, "eval_every", "the same")
+        with pytest.raises(BertTfError, match="eval_every is .* here but differs"):
+            strategy.check_agreement(three, value + 1, "eval_every", "the same")
