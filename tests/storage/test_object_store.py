@@ -256,7 +256,7 @@ def test_errors_name_the_path_and_never_a_secret(monkeypatch, capsys):
         assert "hunter2" not in capsys.readouterr().err
     with pytest.raises(UsageError, match=r"ftp://… .*s3://, gs://, memory://"):
         files.read_text("ftp://host/x")
-    with pytest.raises(UsageError, match="s3:///x has no bucket name|credentials|bucket"):
+    with pytest.raises(UsageError, match="s3:// has no bucket name"):
         files.read_text("s3://")
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(UsageError, match=r"pip install 'bert_tf\[cloud\]'"):

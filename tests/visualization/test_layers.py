@@ -73,7 +73,9 @@ def test_vectors_that_are_all_the_same_separate_nothing():
 def test_vectors_that_are_the_same_but_for_one():
     """As `[SEP]` before the first layer, of texts that are all truncated but for one."""
     found = layers.separation([[1.0, 0.0]] * 5 + [[0.0, 1.0]], list("aaabbb"))
-    assert 0 < found["accuracy"] < 1 and np.isfinite(found["silhouette"])
+    assert 0 < found["accuracy"] < 1
+    # Of a 1 each; of b -1 where they are as a, and 0 of the one that is as far from either.
+    assert found["silhouette"] == pytest.approx((3 - 2 + 0) / 6)
 
 
 def test_vectors_that_are_no_numbers_are_refused():
