@@ -33,6 +33,7 @@ SERVING_TEXT_OPS = frozenset((
 
 # In builds for x86, whose oneDNN multiplies whole numbers (`int8_product`).
 SERVING_X86_OPS = frozenset(("_QuantizedMatMul",))
+_PYTHON_OPS = frozenset(("EagerPyFunc", "PyFunc", "PyFuncStateless"))
 OVERFLOWS = "computes in int8, whose sums overflow on this processor, which has no VNNI"
 
 _METHODS = {"classify": tf.saved_model.CLASSIFY_METHOD_NAME,
@@ -98,7 +99,8 @@ def finish_graph(saved_model):
 def unservable_ops(saved_model):
     """Return the ops of a SavedModel folder that TF Serving does not link, sorted.
 
-    `tf.raw_ops` names the core ops, whatever libraries of other packages this process has loaded.
+    `tf.raw_ops` names the core ops, whatever libraries of other packages this process has loaded;
+    of these the ones that call Python have none to call there.
     """
     return sorted(op for op in used_ops(saved_model) - SERVING_TEXT_OPS - SERVING_X86_OPS
-                  if not hasattr(tf.raw_ops, op))
+                  if op in _PYTHON_OPS or not hasattr(tf.raw_ops, op))

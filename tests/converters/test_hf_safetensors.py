@@ -308,6 +308,8 @@ def test_the_shape_of_a_head_of_labels_matters_to_one_only(tmp_path):
     shapes = parameter_shapes(config, {"task": "encoder"})
     tensors = Tensors(shapes, lambda name: np.zeros(shapes[name], np.float32))
     hf_safetensors.write(Checkpoint(config, {"task": "encoder"}, tensors), str(tmp_path / "out"))
+    back = hf_safetensors.read(str(tmp_path / "out"))
+    assert (back.task, back.tensors.shapes) == ({"task": "encoder"}, tensors.shapes)
 
 
 def test_casing_goes_both_ways(shared, tmp_path):

@@ -116,7 +116,7 @@ def test_other_rules_work_in_python(tmp_path, other):
     texts = ["The fox", "", "é THE cat", "a<mask>fox"]
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
     assert ids.to_list() == tokenizer.tokenize(texts).to_list() == [
-        [5, 6], [], [1, 5, 1], [1, 1, 1, 1, 6][:len(ids[3])]]
+        [5, 6], [], [1, 5, 1], [1, 1, 1, 1, 6]]
     assert (starts[2].numpy().tolist(), ends[2].numpy().tolist()) == ([0, 3, 7], [2, 6, 10])
     assert tokenizer.encode("the fox", "fox") == [2, 5, 6, 3, 6, 3]
     assert tokenizer.encode("the <mask>", allow_special=True) == [2, 5, 4, 3]
@@ -135,8 +135,7 @@ def test_other_rules_do_not_go_into_a_saved_model(tmp_path, other):
     serve = tf.function(lambda text: {"ids": tokenizer.tokenize(text).to_tensor()}, autograph=False,
                         input_signature=[tf.TensorSpec([None], tf.string, "text")])
     tf.saved_model.save(module, str(tmp_path / "saved"), signatures=serve)
-    assert unservable_ops(str(tmp_path / "saved")) == [] or "PyFunc" in unservable_ops(
-        str(tmp_path / "saved"))
+    assert unservable_ops(str(tmp_path / "saved")) == ["PyFunc"]
 
 
 @pytest.mark.parametrize("normalization", ["deberta", "albert_huggingface", "sentencepiece"])

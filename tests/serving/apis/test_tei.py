@@ -25,6 +25,8 @@ def test_vectors(served, post, backend):
     np.testing.assert_allclose(post("/embed", inputs="나무", dimensions=2)[1],
                                unit(expected[1:, :2]), rtol=1e-6)
     assert backend.counted == [("embedder", "embed", "OK")] * 4
+    assert response.headers["x-total-time"].isdigit()
+    assert post("/embed", inputs="나무", normalize=False, unheard_of=1)[1] == [expected[1].tolist()]
     # The model made for vectors is meant, unless the path names another.
     assert post("/models/moods/embed", inputs="나무")[0] == 200
     assert backend.asked[-1][0] == "moods"

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UsageError
+from bert_tf.serving.apis.keys import Keys
 from bert_tf.serving.server import config, server, text_protos
 from bert_tf.serving.server.batching import Batching
 
@@ -49,7 +50,8 @@ def test_protocols_of_other_servers(write_file):
         _settings(*flags, "--api=openai,soap")
     with pytest.raises(UsageError, match="--api without --rest_api_port"):
         _settings(flags[0], "--api=tei")
-    assert _settings(*flags, f"--api_key_file={write_file('keys', 'key')}").keys is not None
+    keys = _settings(*flags, f"--api_key_file={write_file('keys', 'key')}").keys
+    assert keys._digests == Keys(["key"])._digests
     with pytest.raises(UsageError, match="holds no key"):
         _settings(*flags, f"--api_key_file={write_file('keys', '')}")
 

@@ -160,3 +160,10 @@ def test_plain_keras_learns_from_spans_of_texts():
     before = model.evaluate(data, verbose=0)
     model.fit(data, verbose=0)
     assert model.evaluate(data, verbose=0) < before - 0.3
+
+
+@pytest.mark.parametrize("loss, expected", [("cosine", [[0.25], [1]]), ("cosent", [[1], [4]])])
+def test_scores_of_a_cosine_are_at_most_1(loss, expected):
+    examples = [QueryExample(str(score), "w1", ("w2",), scores=(score,)) for score in (1.0, 4.0)]
+    rows = query_features(examples, make(), EmbeddingLoss(loss=loss)).rows
+    np.testing.assert_array_equal(rows["scores"], expected)

@@ -251,7 +251,12 @@ def test_text_is_continued_by_text(tmp_path, eager):
     with pytest.raises(UsageError, match="batch_size=0"):
         model.generate(texts, batch_size=0)
     # Longer than the window: it slides.
-    assert isinstance(model.generate("the fox", 12), str)
+    prompt = tokenizer.encode("the fox")[:-1][-2:]
+    prompt = [tokenizer.vocabulary.cls_id, *prompt[1:]]
+    new = by_hand(model, prompt, 12)
+    new = new[:[*new, tokenizer.vocabulary.sep_id].index(tokenizer.vocabulary.sep_id)]
+    assert tokenizer.decode(prompt) + model.generate("the fox", 12) == tokenizer.decode(
+        prompt + new)
     model.save_pretrained(tmp_path / "again")
     assert from_pretrained(tmp_path / "again").generate(texts, 5) == found
     with pytest.raises(UsageError, match="no tokenizer"):

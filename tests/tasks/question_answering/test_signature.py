@@ -1,6 +1,7 @@
 """The signature `answer` against the Keras model and Python's own slices."""
 
 import functools
+import json
 import os
 
 import numpy as np
@@ -138,4 +139,6 @@ def test_near_the_threshold_rounding_decides(exported):
 
 @pytest.mark.long
 def test_half_precision_is_exported(exported, tmp_path):
-    export_saved_model(exported("span").folder, str(tmp_path / "half"), dtype="bfloat16")
+    half = Caller(export_saved_model(exported("span").folder, str(tmp_path / "half"),
+                                     dtype="bfloat16"))
+    assert json.loads(half("describe", text=[""])["description"][0])["dtype"] == "bfloat16"
