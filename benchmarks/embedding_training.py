@@ -140,10 +140,10 @@ def compare(arguments, folder):
     ours_init = os.path.join(folder, "init")
     if arguments.init:
         for form, path in (("bert_tf", ours_init), ("hf", os.path.join(folder, "peer_init"))):
-            if not files.exists(path):
-                subprocess.run([sys.executable, "-m", "bert_tf.convert", "--from", "bert_tf",
-                                arguments.init, "--to", form, path], check=True,
-                               env=environment(), stdout=subprocess.DEVNULL)
+            files.remove(path)  # perhaps of another --init
+            subprocess.run([sys.executable, "-m", "bert_tf.convert", "--from", "bert_tf",
+                            arguments.init, "--to", form, path], check=True,
+                           env=environment(), stdout=subprocess.DEVNULL)
     elif not files.exists(ours_init):
         minilm.convert(ours_init)
     rows = {"ours": [], "peer": []}

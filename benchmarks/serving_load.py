@@ -179,8 +179,9 @@ class Bench:
             print(f"{name:32}" + "  ".join(f"{key} {value:.1f}" for key, value in row.items()))
         for name, value in ratios.items():
             print(f"{name:32}{value:.2f}")
-        missed = _missed(ratios) + [f"{name}: {row['failures']:.0f} failures"
-                                    for name, row in rows.items() if row.get("failures")]
+        failures = {name: sum(each[name].get("failures", 0) for each in rounds) for name in rows}
+        missed = _missed(ratios) + [f"{name}: {count} failures"
+                                    for name, count in failures.items() if count]
         return {"rows": rows, "rounds": rounds, "ratios": ratios, "missed": missed}
 
     def _round(self):
@@ -272,8 +273,11 @@ class Bench:
             for percent in (50, 90, 99, 100):
                 results[f"{name}_p{percent}_ms"] = float(np.percentile(latencies, percent)) * 1000
         print("  ".join(f"{name} {value:.4g}" for name, value in results.items()))
-        return {**results, "missed": [f"{len(soak.failures)} requests failed"] * bool(
-            soak.failures)}
+        wrong = soak.counts["wrong"]
+        return {**results, "missed": [
+            *[f"{len(soak.failures)} requests failed"] * bool(soak.failures),
+            *[f"{wrong} wrong answers"] * bool(wrong),
+            *["no version was switched"] * (soak.calm is None)]}
 
     def soak(self):
         with self._soaked("soak", "mixed") as (server, soak):

@@ -5,8 +5,8 @@
 Everything is made up here, so that the program needs no files. To begin with a trained encoder,
 build the model with
 
-    model = bert_tf.from_pretrained("runs/NAME", "classifier", labels=LABELS,
-                                    preprocessor=preprocessor)
+    model = bert_tf.from_pretrained("runs/NAME", "classifier", labels=LABELS)
+    preprocessor = model.preprocessor  # of the encoder's own vocabulary
 """
 
 import keras

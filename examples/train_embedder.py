@@ -5,7 +5,9 @@
 The texts are made up here: German phrases are the queries, the same in English what they find. To
 begin with a trained encoder, build the model with
 
-    model = bert_tf.from_pretrained("runs/NAME", "embedder", preprocessor=preprocessor)
+    model = bert_tf.from_pretrained("runs/NAME", "embedder")
+
+which reads texts by the encoder's own vocabulary.
 """
 
 import keras
