@@ -6,7 +6,7 @@ import os
 import numpy as np
 import tqdm
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.find import (
     MODULES,
@@ -22,6 +22,7 @@ from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.token_vectors import TokenVectors
+from bert_tf.shapes import check_finite
 from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
@@ -52,11 +53,8 @@ class Embedder:
                                      "a model that gives a vector for each text",
                                      f"evaluate --task retrieval --model {path}"))
         self._served = find_model(path).kind in SERVED
-        if self._served and dtype is not None:
-            raise UsageError(explain(f"dtype={dtype!r} of the SavedModel {path}",
-                                     attempt="an export with that dtype"))
         if self._served:
-            self._model = Predictor(path, "embed")
+            self._model = Predictor(path, "embed", dtype)
             if self._model.vector is None:
                 raise UsageError(explain(f"{path} gives a vector for each token",
                                          "one that pools them"))
@@ -72,7 +70,6 @@ class Embedder:
             role: `query` or `passage`: a model's prompt of such a name comes before each text.
 
         Raises:
-            UsageError: there is a vector for each token.
             BertTfError: a vector is not finite.
         """
         texts = _with_prompts(self._model, role, texts)
@@ -83,12 +80,7 @@ class Embedder:
             found = [vector for part in parts(texts, "vectors")
                      for vector in self._model.embed(part)]
         vectors = np.stack(found) if len(found) else np.zeros((0, 0), np.float32)
-        if vectors.ndim != 2:
-            raise UsageError(explain(f"{self.path} gives a vector for each token",
-                                     "one that pools them"))
-        if not np.isfinite(vectors).all():
-            raise BertTfError(explain(f"{self.path} gives vectors that are not finite",
-                                      "a model that was trained without overflow"))
+        check_finite(vectors, f"{self.path} gives vectors")
         return vectors
 
 
@@ -120,9 +112,8 @@ class TermWeigher:
         for part in parts(_with_prompts(self._model, role, texts), "weights"):
             found = (self._of_queries if role == "query" else self._model)(part)["terms"] if (
                 self._served) else self._model.sparse(part, queries=role == "query")
-            if not all(np.isfinite(list(weights.values())).all() for weights in found):
-                raise BertTfError(explain(f"{self.path} gives weights that are not finite",
-                                          "a model that was trained without overflow"))
+            for weights in found:
+                check_finite(list(weights.values()), f"{self.path} gives weights")
             yield found
 
 
@@ -155,9 +146,7 @@ class TokenEmbedder:
         """
         for part in parts(texts, "vectors"):
             found = TokenVectors.of(self._vectors(part, role))
-            if not np.isfinite(found.values).all():
-                raise BertTfError(explain(f"{self.path} gives vectors that are not finite",
-                                          "a model that was trained without overflow"))
+            check_finite(found.values, f"{self.path} gives vectors")
             yield found
 
 

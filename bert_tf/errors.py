@@ -1,5 +1,6 @@
 """Errors that a user can act on: what was received, what was expected, what to try."""
 
+import contextlib
 import difflib
 import textwrap
 
@@ -39,6 +40,22 @@ def explain(received, expected="", attempt=""):
     if attempt:
         parts.append(f"try {attempt}")
     return "; ".join(parts)
+
+
+@contextlib.contextmanager
+def needs(extra, received, otherwise=""):
+    """Raise UsageError where the block imports a package that is not installed.
+
+    Args:
+        extra: the one of this package that has it.
+        received: what needs which package.
+        otherwise: what else can be tried, after `pip install …`.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(explain(received, attempt=f"pip install 'bert_tf[{extra}]'{otherwise}")
+                         ) from error
 
 
 def check_choice(name, value, choices):

@@ -1,8 +1,10 @@
-"""The letters that shapes are written in, and a check that names what is wrong.
+"""The letters that shapes are written in, and checks of shapes and numbers that name what is wrong.
 
 B batch   F, T from and to positions   S sequence   N heads   H head size   D hidden
 I intermediate   V vocabulary   P predictions a sequence   K real tokens in a batch
 """
+
+from bert_tf.errors import BertTfError, explain
 
 
 def sizes_of(tensor):
@@ -29,3 +31,17 @@ def check_shape(name, tensor, other, like):
     if not tensor.shape.is_compatible_with(like.shape):
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {tuple(like.shape)}, "
                          f"that of {other}")
+
+
+def check_finite(numbers, what):
+    """Raise BertTfError where one of an array's numbers is NaN or infinite.
+
+    Args:
+        numbers: NumPy array of any shape.
+        what: begins the message, such as `the model gives vectors`.
+    """
+    import numpy as np
+
+    if not np.isfinite(numbers).all():
+        raise BertTfError(explain(f"{what} that are not finite",
+                                  "a model that was trained without overflow"))

@@ -22,7 +22,7 @@ from bert_tf.data.table_form import (
     split_rows,
     written_as,
 )
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, needs
 from bert_tf.storage import files, local_copies
 
 _MISSING = object()
@@ -263,11 +263,8 @@ def _json_list(path, form):
 
 
 def _parquet_rows(path, _):
-    try:
+    with needs("parquet", f"{path}: Parquet needs pyarrow, which is not installed", ", or CSV"):
         from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise BertTfError(explain(f"{path}: Parquet needs pyarrow, which is not installed",
-                                  attempt="pip install bert_tf[parquet], or CSV")) from error
     with local_copies.staged(path) as local:
         try:
             # Ahead would be read the whole file.

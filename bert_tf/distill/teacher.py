@@ -8,9 +8,10 @@ import numpy as np
 import tqdm
 
 from bert_tf.data.task_input import Features, Ragged, in_order
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
+from bert_tf.shapes import check_finite
 from bert_tf.storage import files
 from bert_tf.tasks.embedding.task import WITHOUT_LABELS
 from bert_tf.tokenization.packing import join
@@ -83,9 +84,7 @@ def teacher_outputs(teacher, features, folder):
                     found = np.zeros((len(part), values.shape[1]), np.float32)
                 found[rows] = values
                 bar.update(len(rows))
-            if not np.isfinite(found).all():
-                raise BertTfError(explain("the teacher's answers are not finite",
-                                          "a model that was trained without overflow"))
+            check_finite(found, "the teacher gives answers")
             stream = io.BytesIO()
             np.save(stream, found)
             files.write_bytes(path, stream.getvalue())

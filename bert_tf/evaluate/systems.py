@@ -3,12 +3,13 @@
 import numpy as np
 
 from bert_tf.embedder import TermWeigher, TokenEmbedder, loaded, parts
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import SERVED, find_model
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.search import search
 from bert_tf.retrieval.term_index import TermIndex
 from bert_tf.retrieval.token_vectors import search_tokens
+from bert_tf.shapes import check_finite
 
 
 def find(embedder, queries, passages, depth):
@@ -90,8 +91,7 @@ class Reranker:
             scores[tuple(part.T)] = self._scores(
                 [queries[query] for query, _ in part],
                 [passages[rows[query, rank]] for query, rank in part])
-        if not np.isfinite(scores[tuple(pairs.T)]).all():
-            raise BertTfError("the reranker gives scores that are not finite")
+        check_finite(scores[tuple(pairs.T)], "the reranker gives scores")
         order = np.argsort(-scores, axis=1, kind="stable")
         scores, rows = (np.take_along_axis(values, order, 1) for values in (scores, rows))
         # Those that were not read come after, one by one.

@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, explain, needs
 from bert_tf.storage import files, local_copies
 
 
@@ -140,12 +140,9 @@ def predicted_names(carried, predicted):
 def check_installed(name):
     """Raise UsageError where the package that a format needs is missing."""
     if name == "parquet":
-        try:
+        with needs("parquet", "--format parquet needs pyarrow, which is not installed",
+                   ", or --format jsonl"):
             import pyarrow  # noqa: F401
-        except ImportError as error:
-            raise UsageError(explain("--format parquet needs pyarrow, which is not installed",
-                                     attempt="pip install 'bert_tf[parquet]', or --format jsonl"
-                                     )) from error
 
 
 def _vectors(pa, values, kind):

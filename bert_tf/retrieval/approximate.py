@@ -10,7 +10,7 @@ an eighth of a byte for a component, and the same vectors always give the same f
 
 import numpy as np
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, explain, needs
 from bert_tf.storage import files
 
 _PART = 4  # components that share a code of 4 bits
@@ -23,11 +23,8 @@ _BLOCK = 1 << 16  # vectors that are added at a time
 
 def library():
     """Import faiss; UsageError where it is not installed."""
-    try:
+    with needs("search", "this search needs the package faiss-cpu, which is not installed"):
         import faiss
-    except ImportError as error:
-        raise UsageError(explain("this search needs the package faiss-cpu, which is not installed",
-                                 attempt="pip install 'bert_tf[search]'")) from error
     return faiss
 
 

@@ -14,7 +14,7 @@ import unicodedata
 import numpy as np
 import tqdm
 
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain, needs
 from bert_tf.retrieval.search import TopK
 from bert_tf.tokenization.morphemes import analyse
 from bert_tf.tokenization.texts import text_list
@@ -133,9 +133,6 @@ def _chosen_terms(terms, texts):
 
 def library():
     """Import bm25s; UsageError where it is not installed."""
-    try:
+    with needs("search", "BM25 needs the package bm25s, which is not installed"):
         import bm25s
-    except ImportError as error:
-        raise UsageError(explain("BM25 needs the package bm25s, which is not installed",
-                                 attempt="pip install 'bert_tf[search]'")) from error
     return bm25s

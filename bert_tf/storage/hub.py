@@ -15,7 +15,7 @@ import time
 
 import tqdm
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, needs
 from bert_tf.storage import disk, staging
 
 SCHEME = "hf://"
@@ -120,12 +120,9 @@ def _parse(path):
 
 def _download(repository, revision, weights):
     """Return the folder of a snapshot with what is read of it."""
-    try:
+    with needs("hub", "models of the Hugging Face Hub need the package huggingface_hub"):
         import huggingface_hub
         from huggingface_hub import constants, errors
-    except ImportError as error:
-        raise UsageError(explain("models of the Hugging Face Hub need the package huggingface_hub",
-                                 attempt="pip install 'bert_tf[hub]'")) from error
 
     def fetch(names, **options):
         return huggingface_hub.snapshot_download(

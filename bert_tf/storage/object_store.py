@@ -15,7 +15,7 @@ import os
 import re
 import uuid
 
-from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain, needs
 from bert_tf.storage import disk
 
 # The last file of a finished folder: of a model or a version, or of a checkpoint.
@@ -56,14 +56,11 @@ def _find(path):
     check(path)
     scheme = path.split("://", 1)[0]
     logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # errors are reported below, in a line
-    try:
+    with needs("cloud", f"{scheme}:// paths need the package {SCHEMES[scheme]}"):
         import fsspec
 
         # What was listed once changes under other processes: nothing of it is remembered.
         system = fsspec.filesystem(scheme, use_listings_cache=False)
-    except ImportError as error:
-        raise UsageError(explain(f"{scheme}:// paths need the package {SCHEMES[scheme]}",
-                                 attempt="pip install 'bert_tf[cloud]'")) from error
     name = system._strip_protocol(path)
     if not name.strip("/"):
         raise UsageError(explain(f"{path} has no bucket name", f"{scheme}://bucket/name"))

@@ -9,7 +9,7 @@ import collections
 import io
 import unicodedata
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, needs
 from bert_tf.tokenization.learn_wordpiece import MAX_ALPHABET
 from bert_tf.tokenization.sentence_piece import SPECIAL_TOKENS, SentencePieceTokenizer
 from bert_tf.tokenization.word_counts import BlankWords, count_words
@@ -44,12 +44,9 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
     """
     if vocab_size < MIN_VOCAB_SIZE:
         raise UsageError(explain(f"vocab_size={vocab_size}", f"at least {MIN_VOCAB_SIZE}"))
-    try:
+    with needs("unigram", "a Unigram model is learned by the package sentencepiece, which is not "
+               "installed"):
         import sentencepiece
-    except ImportError as error:
-        raise UsageError(explain("a Unigram model is learned by the package sentencepiece, which "
-                                 "is not installed", attempt="pip install 'bert_tf[unigram]'"),
-                         ) from error
     counts = count_words(paths, BlankWords(lower_case, strip_accents), progress)
     words, characters = collections.Counter(), collections.Counter()
     for word, count in sorted(counts.items()):

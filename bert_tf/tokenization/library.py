@@ -5,7 +5,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, needs
 from bert_tf.storage import files
 from bert_tf.tokenization import tokenizer_json
 from bert_tf.tokenization.base import BaseTokenizer
@@ -40,11 +40,8 @@ class LibraryTokenizer(BaseTokenizer):
                  **vocabulary):
         self.python_only = reason
         self._text = text
-        try:
+        with needs("convert", f"{reason}; to run it needs the package tokenizers"):
             import tokenizers
-        except ImportError as error:
-            raise UsageError(explain(f"{reason}; to run it needs the package tokenizers",
-                                     attempt="pip install 'bert_tf[convert]'")) from error
         try:
             self._library = tokenizers.Tokenizer.from_str(text)
         except Exception as error:  # the package has no class of its own

@@ -25,7 +25,7 @@ import unicodedata
 import numpy as np
 import tqdm
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, explain, needs
 from bert_tf.tokenization.texts import text_list
 
 MORPHEMES = "morphemes"
@@ -162,11 +162,8 @@ def analysed_places(offsets, places, are_ends=False):
 def _analyser(process):
     """Return Kiwi of the running process and a lock, as it does not promise that threads may share
     it; neither its threads nor the lock's holder outlive a fork."""
-    try:
+    with needs("korean", "morphemes need the package kiwipiepy, which is not installed"):
         import kiwipiepy
-    except ImportError as error:
-        raise UsageError(explain("morphemes need the package kiwipiepy, which is not installed",
-                                 attempt="pip install 'bert_tf[korean]'")) from error
     # A process that another one started shares the machine with similar ones.
     threads = 1 if multiprocessing.parent_process() else os.cpu_count()
     return kiwipiepy.Kiwi(num_workers=threads), threading.Lock()

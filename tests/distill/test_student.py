@@ -249,7 +249,7 @@ def test_answers_that_are_not_finite_are_not_kept(tmp_path):
     assert teacher_outputs(teacher, features, str(tmp_path / "kept")).shape == (len(TEXTS), 16)
     table = teacher.encoder.backbone.embeddings.word_embeddings
     table.assign(np.full(table.shape, np.inf))
-    with pytest.raises(BertTfError, match="teacher's answers are not finite"):
+    with pytest.raises(BertTfError, match="the teacher gives answers that are not finite"):
         teacher_outputs(teacher, features, str(tmp_path / "none"))
     assert not list((tmp_path / "none").iterdir())
 

@@ -8,7 +8,7 @@ TensorFlow Serving 2.20, are declared here.
 
 import functools
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, explain, needs
 from bert_tf.storage import files
 
 _BOOL, _STRING, _INT64, _MESSAGE = 8, 9, 3, 11  # FieldDescriptorProto.Type
@@ -46,11 +46,8 @@ def message_class(name):
     """
     if name in _MESSAGES:
         return _declared()[name]
-    try:
+    with needs("serving", "tensorflow-serving-api is not installed"):
         from tensorflow_serving.config import model_server_config_pb2
-    except ImportError as error:
-        raise UsageError(explain("tensorflow-serving-api is not installed",
-                                 attempt="pip install 'bert_tf[serving]'")) from error
     return getattr(model_server_config_pb2, name)
 
 

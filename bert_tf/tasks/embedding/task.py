@@ -7,6 +7,7 @@ from bert_tf.data.task_input import Features
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.metrics import metrics_of_ranks
 from bert_tf.retrieval.search import of_length_1
+from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.served_code import served_code
@@ -233,15 +234,8 @@ def served_answers(signatures, name, texts, about):
 
 def _lines(examples, table, rows, vectors):
     """Return what `predict` does of the vectors of all texts in a table."""
-    check_finite(vectors)
+    check_finite(vectors, "the model gives vectors")
     return lines_of(examples, table, rows, of_length_1(vectors))
-
-
-def check_finite(numbers):
-    """Raise BertTfError where a number of vectors is none: a similarity would be below none."""
-    if not np.isfinite(numbers).all():
-        raise BertTfError(explain("vectors that are not finite", "a model that was trained without "
-                                  "overflow"))
 
 
 def lines_of(examples, table, rows, vectors, compare=products):

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.retrieval.metrics import DEPTH, metrics_of_ranks
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
+from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.served_code import served_code
 from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -130,9 +131,7 @@ class Ranking(TaskType):
 
     @staticmethod
     def _lines(examples, lists, scores):
-        if not np.isfinite(scores).all():
-            raise BertTfError(explain("scores that are not finite", "a model that was trained "
-                                      "without overflow"))
+        check_finite(scores, "the model gives scores")
         lines, start = [], 0
         for example, (_, texts) in zip(examples, lists, strict=True):
             own = scores[start:start + len(texts)]

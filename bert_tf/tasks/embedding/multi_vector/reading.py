@@ -9,7 +9,6 @@ from bert_tf.retrieval.prompts import PASSAGE, QUERY, ROLES, prompted
 from bert_tf.tasks.base.text_preprocessor import not_empty
 from bert_tf.tokenization.packing import pack
 
-MASKS = ("input_mask", "vector_mask")
 _LEAST = 3  # tokens of a text, special ones counted
 
 

@@ -2,10 +2,11 @@
 
 from bert_tf.retrieval.prompts import PASSAGE, ROLES
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
+from bert_tf.shapes import check_finite
 from bert_tf.tasks.embedding.from_queries import FromQueries
 from bert_tf.tasks.embedding.multi_vector.features import ReaderTable
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
-from bert_tf.tasks.embedding.task import check_finite, lines_of, served_answers, table_of
+from bert_tf.tasks.embedding.task import lines_of, served_answers, table_of
 
 _OPTIONS = ("dim", "query_length", "expansion")
 SIGNATURES = {role: f"{role}_vectors" for role in ROLES}
@@ -52,7 +53,7 @@ class MultiVector(FromQueries):
 
 def _lines(examples, table, rows, vectors):
     vectors = TokenVectors.of(vectors)
-    check_finite(vectors.values)
+    check_finite(vectors.values, "the model gives vectors")
     return lines_of(examples, table, rows, vectors, max_sims)
 
 

@@ -5,10 +5,11 @@ from scipy import sparse
 
 from bert_tf.retrieval.prompts import QUERY, ROLES
 from bert_tf.retrieval.term_index import weights_matrix
+from bert_tf.shapes import check_finite
 from bert_tf.tasks.embedding.features import RoleTable
 from bert_tf.tasks.embedding.from_queries import FromQueries
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
-from bert_tf.tasks.embedding.task import check_finite, lines_of, served_answers, table_of
+from bert_tf.tasks.embedding.task import lines_of, served_answers, table_of
 
 
 class SparseEmbedding(FromQueries):
@@ -49,7 +50,7 @@ class SparseEmbedding(FromQueries):
 
 
 def _lines(examples, table, rows, weights):
-    check_finite(weights.data)
+    check_finite(weights.data, "the model gives weights")
     return lines_of(examples, table, rows, weights)
 
 
