@@ -95,8 +95,10 @@ def fitting_delimiter(path, columns, form):
               for delimiter in DELIMITERS.values()}
     least = 2 if max(widths.values()) > 1 else 1  # a single column is what any other makes, too
     fitting = [delimiter for delimiter, width in widths.items() if width >= least]
-    if least == 1 and quotes and _width(path, [], form, ",", True) == 1:
-        return ","  # what else is in the text is text
+    if quotes and max(widths.values()) == 1 and _width(path, [], form, ",", True) == 1 and any(
+            "\t" in line for line in itertools.islice(
+                files.read_lines(path, form.encoding, form.errors), _SAMPLE)):
+        return ","  # tabs are text in a single column
     if len(fitting) > 1 and fitting[0] != "\t":  # tabs at as many positions of every text: no
         raise UsageError(explain(f"{path}: commas and semicolons both make equal rows",
                                  attempt="--delimiter comma or --delimiter semicolon"))

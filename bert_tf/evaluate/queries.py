@@ -60,7 +60,7 @@ def read_retrieval(options):
         read_corpus(files.expand(options.corpus), beside))
     examples, left_out = [], 0
     if options.qrels:
-        by_ids, left_out = _judged(options, beside)
+        by_ids, left_out = _judged(options, form, beside)
     else:
         by_ids = _with_ids(options, form)
     if by_ids is None:
@@ -155,11 +155,11 @@ def _with_ids(options, form):
             for each in found]
 
 
-def _judged(options, form):
+def _judged(options, form, beside):
     """Return the same of queries with ids and of judgements in another file, and how many were
     judged without anything relevant."""
     relevant = collections.defaultdict(dict)
-    for where, query, passage, relevance in _judgements(options.qrels, form):
+    for where, query, passage, relevance in _judgements(options.qrels, beside):
         relevant[query][passage] = (where, relevance)
     found, known, left_out = [], set(), 0
     for query in read_corpus(options.data, form):

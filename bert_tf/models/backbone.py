@@ -49,7 +49,8 @@ class Backbone(Adaptable, keras.Layer):
         seed: integer seed of the initial weights and of dropout outside
             `randomness.draw_at`; None draws from Keras' own random state.
         embeddings: another Backbone's `Embeddings` to share; None makes new ones.
-        padding_free: leave padding out; may be set later as an attribute. Where
+        padding_free: leave padding out, but for gaps between tokens where distances count; may
+            be set later as an attribute. Where
             `attention_probs` are asked for everything is computed all the same.
     """
 

@@ -195,7 +195,7 @@ def show(arguments):
         (example,) = read_examples(data, tokenizer, arguments.example, 1, arguments.seed)
     about = f"example {arguments.example:,}, seed {arguments.seed}, of {count:,} examples"
     if used is not None:
-        about += f" from the first {used:,} documents"
+        about += f" from the first {used:,} documents" if used > 1 else " from the first document"
     if arguments.output.endswith(".json"):
         files.write_json(arguments.output, {
             "example": arguments.example, "num_examples": count, "documents_used": used,

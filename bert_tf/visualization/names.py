@@ -18,8 +18,7 @@ def short_names(paths):
 
     Returns: list of str, all different: what is there again has ` (2)` after it.
     """
-    parts = [files.absolute(os.fspath(path).removeprefix(hub.SCHEME) if hub.repository(path)
-                            else path).split(os.sep) for path in paths]
+    parts = [_parts(path) for path in paths]
     parts = [part[:-1] if part[-1] in _USUAL and len(part) > 2 else part for part in parts]
     names = []
     for part in parts:
@@ -29,3 +28,12 @@ def short_names(paths):
     counts = [names[:place].count(name) for place, name in enumerate(names, 1)]
     return [name if count == 1 else f"{name} ({count})"
             for name, count in zip(names, counts, strict=True)]
+
+
+def _parts(path):
+    if not hub.repository(path):
+        return files.absolute(path).split(os.sep)
+    # A revision, which may have slashes, belongs to the name.
+    name, at, revision = os.fspath(path).removeprefix(hub.SCHEME).partition("@")
+    *folders, last = files.absolute(name).split(os.sep)
+    return [*folders, last + at + revision]

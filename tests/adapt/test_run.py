@@ -374,7 +374,7 @@ def test_a_training_reads_texts_without_the_white_space_around_them(name, text, 
 
 
 def test_prompts_do_not_make_a_piece_frequent(unexported, tmp_path):
-    """"z" is in the text once, however many prompts it is read after."""
+    """"zoo" is in the text once, however many prompts it is read after."""
     (tmp_path / "text.txt").write_text("the the zoo\n")
     tokens = []
     for name, prompts in (("plain", None), ("prompted", {"query": "the ", "passage": "the "})):
@@ -382,4 +382,4 @@ def test_prompts_do_not_make_a_piece_frequent(unexported, tmp_path):
         run(tmp_path, f"{name}_small", "--drop_unused", "--keep_at_least", "2", "--train_steps",
             "0", model=name)
         tokens.append(load_tokenizer(str(tmp_path / f"{name}_small" / "model")).vocabulary.tokens)
-    assert tokens[0] == tokens[1] and "the" in tokens[0] and "z" not in tokens[0]
+    assert tokens[0] == tokens[1] and "the" in tokens[0] and "zoo" not in tokens[0]

@@ -287,7 +287,7 @@ def test_text_that_the_vocabulary_does_not_know_is_told(tmp_path, vocab, capsys,
 
 def test_a_full_disk_keeps_what_is_finished(run, tmp_path, small_chunks, monkeypatch):
     room = [6]
-    sync = disk._sync
+    sync = disk.sync
 
     def full(path):
         if os.path.isfile(path):
@@ -296,7 +296,7 @@ def test_a_full_disk_keeps_what_is_finished(run, tmp_path, small_chunks, monkeyp
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(path)
 
-    monkeypatch.setattr(disk, "_sync", full)
+    monkeypatch.setattr(disk, "sync", full)
     with pytest.raises(BertTfError, match="the disk is full"):
         run()
     assert sorted(name for name in os.listdir(tmp_path) if name.endswith(".tfrecord")) == [

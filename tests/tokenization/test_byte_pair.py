@@ -215,7 +215,8 @@ def test_offsets_of_pieces_of_a_character_are_the_character(tokenizer):
 
 
 def test_a_byte_that_is_no_utf8_gets_the_blank_of_a_prefix():
-    tokenizer = BytePairTokenizer([*SPECIAL_TOKENS, *byte_alphabet()], [], add_prefix_space=True)
+    tokenizer = BytePairTokenizer([*SPECIAL_TOKENS, *byte_alphabet(), "ab"], [("a", "b")],
+                                  add_prefix_space=True)
     for text in (b"\xffa", b"a\xff", b" \xff"):
         assert tokenizer.tokenize([text]).to_list() == (
             tokenizer.tokenize_with_offsets([text])[0].to_list())

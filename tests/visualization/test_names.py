@@ -10,3 +10,4 @@ def test_short_names():
     assert short_names(["runs/a", "./runs/a", "runs/a"]) == ["a", "a (2)", "a (3)"]
     assert short_names(["/"]) == ["/"]
     assert short_names(["hf://o/m@v1", "hf://o/m@v2", "hf://o/m"]) == ["m@v1", "m@v2", "m"]
+    assert short_names(["hf://o/m@refs/pr/1", "runs/b"]) == ["m@refs/pr/1", "b"]

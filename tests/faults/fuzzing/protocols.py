@@ -65,7 +65,9 @@ def _protocols():
 
     def check(data):
         data = Bytes(data)
-        scope = {"type": "http", "method": "POST", "path": data.pick(ASKED)[0], "headers": []}
+        path = data.pick(ASKED)[0]
+        scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(),
+                 "headers": []}
         body = request_body([document for _, document in ASKED], data)
         sent = []
 

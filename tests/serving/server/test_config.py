@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError
 from bert_tf.serving.apis.keys import Keys
-from bert_tf.serving.server import config, server, text_protos
+from bert_tf.serving.server import config, text_protos
 from bert_tf.serving.server.batching import Batching
 
 pytest.importorskip("tensorflow_serving", reason="the extra [serving] is not installed")
@@ -158,6 +158,8 @@ def test_the_declared_messages_have_tensorflow_serving_s_fields():
 
 @pytest.mark.parametrize("session, threads", [(0, (4, 2)), (3, (3, 3))])
 def test_threads_of_sessions_go_before_those_of_operations(monkeypatch, session, threads):
+    from bert_tf.serving.server import server
+
     given = []
     for name in ("intra", "inter"):
         monkeypatch.setattr(tf.config.threading, f"set_{name}_op_parallelism_threads", given.append)

@@ -271,6 +271,6 @@ def test_a_quantized_dense_layer_is_read_as_it_was(tmp_path):
 def test_special_ids_may_be_none_at_all():
     model = make(mask_specials=True, special_ids=[])
     states = model.encoder(ids_of())["sequence_output"].numpy()
-    mask = ids_of()["input_mask"]
+    mask = ids_of()["input_mask"].numpy()
     np.testing.assert_allclose(model.embed(TEXTS), (states * mask[..., None]).sum(1)
                                / mask.sum(1, keepdims=True), atol=1e-5)
