@@ -23,7 +23,7 @@ from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.token_vectors import TokenVectors
 from bert_tf.shapes import check_finite
-from bert_tf.storage import files, manifest
+from bert_tf.storage import files, hub, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
@@ -186,8 +186,10 @@ def deciding_files(path):
     if found.kind == "sentence_transformers":  # a module each, such as its dense layer
         folders += [os.path.join(found.folder, name) for name in files.list_folder(found.folder)
                     if files.is_folder(os.path.join(found.folder, name))]
-    paths = [os.path.join(folder, name) for folder in folders for name in files.list_folder(folder)]
-    return [path for path in paths if files.is_file(path)] or model_files(found.path)
+    paths = [os.path.join(folder, name)
+             for folder in folders for name in files.list_folder(folder)]
+    paths = hub.without_others(path, found.path, list(filter(files.is_file, paths)))
+    return paths or model_files(path)
 
 
 def model_digest(path):

@@ -123,6 +123,7 @@ def _work(output):
 
 class _Mining:
     def __init__(self, config, paths, digest, work):
+        from bert_tf.embedder import Embedder
         from bert_tf.retrieval.bm25 import Bm25
         from bert_tf.retrieval.corpus import read_corpus
         from bert_tf.retrieval.fusion import reciprocal_rank_fusion
@@ -132,15 +133,20 @@ class _Mining:
         self.fuse = reciprocal_rank_fusion
         self.config, self.rule = config, config.rule()
         self.positives = self._read_queries()  # {query: {positive: None}}
-        # Without titles, which positives have not either.
-        self.texts = [passage.text for passage in read_corpus(paths)]
+        embedder = None if config.model is None else Embedder(config.model, config.dtype)
+        # Without titles, which few positives have; those are known by both.
+        self.texts, self.keys, self.titled = [], [], []
+        for passage in read_corpus(paths):
+            self.texts.append(passage.text)
+            self.keys.append(_key(passage.text))
+            self.titled.append(_key(passage.content) if passage.title else self.keys[-1])
         self.none = _key("")  # of a passage that is a title alone
-        self.keys = list(map(_key, self.texts))
-        self.rows = {key: row for row, key in reversed(list(enumerate(self.keys)))}
+        self.rows = {key: row for keys in (self.titled, self.keys)
+                     for row, key in reversed(list(enumerate(keys)))}
         if config.bm25:
             self.bm25 = Bm25(self.texts, progress=True)
-        if config.model is not None:
-            self._embed(paths, digest, work)
+        if embedder is not None:
+            self._embed(embedder, paths, digest, work)
 
     def _read_queries(self):
         from bert_tf.data.table_form import AS_FOUND
@@ -160,14 +166,12 @@ class _Mining:
             raise BertTfError(explain(f"{self.config.input}: no query", "one or more"))
         return positives
 
-    def _embed(self, paths, digest, work):
+    def _embed(self, embedder, paths, digest, work):
         """Compute the vectors of queries, positives and, on disk, the corpus."""
-        from bert_tf.embedder import Embedder
         from bert_tf.retrieval.build_index import build_index
         from bert_tf.retrieval.shards import Codes, shard_name
         from bert_tf.retrieval.vector_index import StoredVectors, stored_codes
 
-        embedder = Embedder(self.config.model, self.config.dtype)
         options = {"dimensions": None, "precision": "float32", "shard_size": _SHARD,
                    "approximate": False, "seed": 0, "texts": "without titles",
                    "model_digest": digest, "dtype": self.config.dtype}
@@ -236,9 +240,10 @@ class _Mining:
 
     def _lines_of(self, query, scores, rows, positive_scores, generator):
         taken = {self.none, *(_key(text) for text in (query, *self.positives[query]))}
+        taken |= {self.keys[self.rows[key]] for key in taken if key in self.rows}  # without title
         kept = []  # neither positives nor a text a second time
         for place, row in enumerate(rows.tolist()):
-            if row >= 0 and self.keys[row] not in taken:
+            if row >= 0 and taken.isdisjoint((self.keys[row], self.titled[row])):
                 taken.add(self.keys[row])
                 kept.append(place)
         for positive in self.positives[query]:

@@ -95,6 +95,18 @@ def test_a_passage_that_is_a_title_alone_is_no_negative(data, tmp_path, eager):
     assert all(each.strip() for line in lines for each in line["negatives"])
 
 
+def test_a_positive_with_its_passage_s_title_is_no_negative(data, tmp_path):
+    (tmp_path / "corpus.tsv").write_text("text\ttitle\n" + "".join(
+        f"{text}\tTitle {number}\n" for number, text in enumerate(PASSAGES)))
+    positive = f"Title 0 {PASSAGES[0]}"
+    (tmp_path / "pairs.tsv").write_text(f"query\tpositive\nquick fox\t{positive}\n")
+    data["corpus"] = str(tmp_path / "corpus.tsv")
+    [line] = read(mine_negatives(**data, bm25=True, negatives=9))
+    assert line["positive"] == positive
+    found = {*line["negatives"]}
+    assert {"the quick fox", "a quick dog"} <= found and found.isdisjoint(PASSAGES[:2])
+
+
 def test_judged_passages_are_read_as_a_reranker_reads_them(data, tmp_path):
     (tmp_path / "judged.tsv").write_text("query\tpassage\tlabel\nquick fox\tthe quick fox\t2\n"
                                          "quick fox\tthe lazy dog\t0\n")

@@ -22,6 +22,7 @@ from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.retrieval.run_file import run_lines
 from bert_tf.saved_model.source import RESULTS
 from bert_tf.storage import files
+from bert_tf.tasks.base.query_examples import QueryExample
 
 RANKINGS = "rankings"  # folder of what each system found, as trec_eval reads it
 _DEPTH, _RERANKED = 100, 50  # passages of a query: that are found, that a reranker reads
@@ -99,7 +100,10 @@ class RetrievalEvaluation(Evaluation):
             add(f"{reranked}, fused", lambda: fused(
                 [*ranked, read], [*(2 / 3 * each for each in weights), 1 / 3]))
         systems = {name: self._metrics(queries, rows, depth) for name, (_, rows) in found.items()}
-        notes = trained_on_notes(self.run, examples) if self.run and examples else []
+        known = examples or [
+            QueryExample(query.id, query.text, tuple(passages[row].text for row in query.relevant))
+            for query in queries]
+        notes = trained_on_notes(self.run, known) if self.run else []
         return {"task": "retrieval", "metrics": next(iter(systems.values())), "systems": systems,
                 "system_seconds": seconds, "notes": notes, "examples": len(queries),
                 "passages": len(passages), "left_out": left_out, "model": options.model,

@@ -74,10 +74,10 @@ def model_folder(path):
 
 def model_files(path):
     """Return the files of a model folder, those of a checkpoint, or the path itself."""
-    path = hub.local(path)
+    given, path = path, hub.local(path)
     folder = model_folder(path) or path
     found = [os.path.join(folder, name) for name in files.list_folder(folder)]
-    found = [name for name in found if files.is_file(name)]
+    found = hub.without_others(given, folder, list(filter(files.is_file, found)))
     if found:
         return found
     if files.exists(path + ".index"):

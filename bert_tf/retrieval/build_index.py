@@ -28,6 +28,9 @@ class Stored:
         kind: the manifest's word for it.
     """
 
+    def check(self, count):
+        """Refuse so many passages, before any is read, where what `finish` needs is missing."""
+
     def arrays(self, passages):
         """Return `({name: array}, about)` of the passages of a shard, as `write_shard` takes
         them."""
@@ -90,8 +93,11 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
 
 def _write_shards(folder, shard_size, paths, stored):
     """Write the shards that are missing or damaged; return the number of passages."""
+    # Once for what is wrong with it: a row of the last file is not to be told after hours.
+    total = sum(1 for _ in read_corpus(paths))
+    stored.check(total)
     passages, count = read_corpus(paths), 0
-    with tqdm.tqdm(desc="passages", unit="", unit_scale=True) as bar:
+    with tqdm.tqdm(desc="passages", total=total, unit="", unit_scale=True) as bar:
         while part := list(itertools.islice(passages, shard_size)):
             path = os.path.join(folder, shard_name(count // shard_size))
             if not _is_whole(path):

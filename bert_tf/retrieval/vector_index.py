@@ -61,11 +61,19 @@ class StoredVectors(Stored):
         """See `Stored`."""
         self.scale, self._checked = about["scale"], True
 
+    def check(self, count):
+        """See `Stored`."""
+        if self._is_approximate(count):
+            approximate.library()
+
+    def _is_approximate(self, count):
+        wanted = self.options["approximate"]
+        return wanted if wanted is not None else (
+            count >= APPROXIMATE_FROM and self.options["precision"] != "bits")
+
     def finish(self, folder, shards, count):
         """See `Stored`: build the structure of approximate search."""
-        wanted, precision = self.options["approximate"], self.options["precision"]
-        if wanted is None:
-            wanted = count >= APPROXIMATE_FROM and precision != "bits"
+        wanted, precision = self._is_approximate(count), self.options["precision"]
         if wanted:
             codes = stored_codes(self.options["dimensions"], precision, self.scale)
             name, code = list(codes.items())[-1]

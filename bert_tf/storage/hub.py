@@ -182,6 +182,22 @@ def wanted(names, weights=True):
                 for each in _FOLDERS)]
 
 
+def without_others(path, folder, paths):
+    """Return the paths of files in a model's folder that a reader of ours may want.
+
+    Other programs put further files of a repository into the same cache.
+
+    Args:
+        path: of the model, as a user gives it; where it is none of the Hub all are returned.
+        folder: its local one.
+        paths: of files in that folder and in those inside.
+    """
+    if not repository(path):
+        return paths
+    names = {os.path.relpath(each, folder): each for each in paths}
+    return [names[name] for name in wanted(list(names))]
+
+
 def _matches(name, patterns):
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 

@@ -205,7 +205,7 @@ def test_a_manifest_that_no_build_wrote(tmp_path, corpus, changes):
         VectorIndex(str(tmp_path / "index"))
 
 
-def test_refused(tmp_path, corpus):
+def test_refused(tmp_path, corpus, monkeypatch):
     index = build(tmp_path / "index", corpus)
     for queries in (np.ones((1, WIDTH - 1)), np.ones(WIDTH), np.ones((1, WIDTH + 1))):
         with pytest.raises(UsageError, match=f"for vectors of {WIDTH}"):
@@ -227,6 +227,15 @@ def test_refused(tmp_path, corpus):
         read.extend(texts)
         return embed(texts)
 
+    twice = tmp_path / "twice.tsv"
+    twice.write_text("a\tone\n" * 2)
+    for folder, path, options, error in (
+            ("twice", str(twice), {}, "the id 'a' a second time"),
+            ("approximate", corpus, {"approximate": True}, "needs the package faiss-cpu")):
+        with monkeypatch.context() as patched, pytest.raises(BertTfError, match=error):
+            patched.setitem(sys.modules, "faiss", None)
+            build(tmp_path / folder, path, counting, **options)
+    assert not read
     with pytest.raises(UsageError, match="multiple of 8"):
         build(tmp_path / "bits", corpus, counting, precision="bits", dimensions=12)
     assert len(read) == 1  # refused before there is any work to lose

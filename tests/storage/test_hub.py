@@ -48,6 +48,18 @@ def test_only_what_is_read_is_downloaded_once(server, monkeypatch):
     assert staging.named(f"{folder}/config.json is bad") == "hf://org/name/config.json is bad"
 
 
+def test_what_others_put_into_the_cache_is_not_the_model(server):
+    from bert_tf.models.find import model_files
+
+    folder = hub.local("hf://org/name")
+    found = model_files("hf://org/name")
+    assert sorted(map(os.path.basename, found)) == [name for name in READ if "/" not in name]
+    for name in ("README.md", "pytorch_model.bin", "tf_model.h5"):
+        with open(os.path.join(folder, name), "wb") as stream:
+            stream.write(FILES[name])
+    assert model_files("hf://org/name") == found and len(model_files(folder)) == len(found) + 3
+
+
 def test_a_pickle_only_where_there_is_nothing_else(server):
     del server.repositories["org/name"]["main"]["model.safetensors"]
     assert "pytorch_model.bin" in files_of(hub.local("hf://org/name"))
