@@ -70,6 +70,10 @@ def create_examples(config):
             f"format={options.format!r} with the tokenizer in {config.vocab}, which puts other "
             "tokens around two segments than one separator after each",
             "formats without pairs", "format='full_sentences'"))
+    if options.pairs and config.split == "none":
+        raise UsageError(explain(
+            f"split='none' with format={options.format!r} and pairs={options.pairs!r}: a document "
+            "has one sentence, and no second one", attempt="format='full_sentences'"))
     output_dir, overwrite, progress = config.output_dir, config.overwrite, config.progress
     stage = {"option": "dupe_factor", "made": lambda: _shards(output_dir)}
     manifest.check_stage(output_dir, MANIFEST, _STARTED, **stage)
@@ -111,6 +115,11 @@ def create_examples(config):
             raise BertTfError(explain("no document is left to train on, all others are skipped "
                                       "by --dedupe and --exclude", "more text"))
         raise BertTfError(explain(f"no text in {', '.join(inputs)}", "sentences"))
+    tokens = {name: split["num_tokens"] for name, split in splits.items()}
+    held_out = tokens["eval"] / max(1, sum(tokens.values()))
+    if progress and held_out > 2 * config.holdout > 0:
+        print(f"note: {held_out:.0%} of the text is held out, since it has few documents: a blank "
+              "line ends one, with --split none each line is one", file=sys.stderr)
     if splits["train"].get("random_next") == 1:
         raise BertTfError(explain(
             "no pair has its own second sentence, which next-sentence prediction needs: documents "

@@ -22,9 +22,10 @@ from bert_tf.storage import files
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
-# JSON would be read as text, brackets and all, an archive as one text with the names of its files;
-# the others hold no plain text.
-_NO_TEXT = (".json", ".parquet", ".tar", ".tgz", ".zip", ".bz2", ".xz", ".zst")
+# JSON would be read as text, brackets and all, a table with its header and all columns, an archive
+# as one text with the names of its files; the others hold no plain text.
+_NO_TEXT = (".json", ".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".tfrecord", ".tar", ".tgz",
+            ".zip", ".bz2", ".xz", ".zst")
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
@@ -202,6 +203,7 @@ def expand_inputs(patterns, folder, overwrite=False):
     Raises:
         UsageError: there is other text from standard input, or a pattern matches no file, or a
             pipe, which is empty when it is read again, or a file that is no text by its name.
+        BertTfError: a file cannot be read, or its beginning is not UTF-8.
     """
     spool = os.path.join(folder, STDIN_NAME)
     if "-" in patterns:
@@ -219,4 +221,6 @@ def expand_inputs(patterns, folder, overwrite=False):
         if not files.is_remote(path) and files.exists(path) and not files.is_file(path):
             raise UsageError(explain(f"{path} is a pipe or a device", "a file",
                                      "standard input, --input -, which is copied first"))
+        if not files.is_remote(path):  # of many files the last one is not to be told after hours
+            next(files.read_line_blocks(path), None)
     return paths

@@ -54,6 +54,10 @@ def find_model(path, kinds=None):
         expected = " or ".join(what for kind, what in KINDS.items() if kind in (kinds or KINDS))
         received = "holds no model" if found is None else f"is {KINDS[found.kind]}"
         raise UsageError(explain(f"{path} {received}", expected))
+    if found.kind == "bert_tf" and not found.run and files.exists(
+            os.path.join(found.folder, "run.json")):
+        raise UsageError(explain(f"{path} is a run that has no model yet",
+                                 attempt="the command that began it"))
     return found
 
 

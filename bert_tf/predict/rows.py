@@ -12,6 +12,7 @@ from bert_tf.data.table_form import fitting_delimiter, is_table, written_as
 from bert_tf.data.tables import (
     BadRow,
     NoColumn,
+    check_unicode,
     column_names,
     id_prefixes,
     read_rows,
@@ -125,6 +126,8 @@ class Rows:
         if table and form.delimiter is None and written_as(path) is None:
             form = dataclasses.replace(form, delimiter=fitting_delimiter(path, needed, form))
         names, form = column_names(path, form) if table else (["text"], form)
+        for name in names if table and written_as(path) is None else ():
+            check_unicode(f"{path} line 1", name, "header")
         if names in ([], [""]):  # an empty file, or objects in none of the first rows
             objects = table and written_as(path) in (".json", ".jsonl")
             return _Source(path, tuple(dict.fromkeys(needed)) if objects else (), form, table)

@@ -74,7 +74,18 @@ class BudgetRun:
         before = found.get("given") or {}
         same = all(before.get(name) == stated.get(name) for name in {*before, *stated}
                    if name in before or stated[name])
-        return found if before and same else None
+        if before and same:
+            return found
+        if before and not self.given.overwrite and files.exists(
+                os.path.join(self.options.output_dir, "vocab.json")):
+            changed = [f"{name} was {before.get(name)!r}, now {stated.get(name)!r}"
+                       if name != "bytes" else "the input files changed"
+                       for name in sorted({*before, *stated})
+                       if before.get(name) != stated.get(name)]
+            raise UsageError(explain(
+                f"{self.options.output_dir} holds another run ({'; '.join(changed)})",
+                attempt="another output folder, or --overwrite"))
+        return None
 
     def _choose(self, strategy, size, corpus_tokens):
         import tensorflow as tf

@@ -225,7 +225,8 @@ class PretrainingRun(RunFolder):
         if self.has_held_out():
             held_out = self.input_data("eval", train_config)
         elif self.options.holdout:
-            print("held out: nothing, the text has too few documents; there is no evaluation")
+            print("held out: nothing, the text has too few documents (a blank line ends one, with "
+                  "--split none each line is one); there is no evaluation")
         with explained_errors():
             trained = train(model, optimizer, self.strategy, train_config,
                             self.input_data("train", train_config), held_out, self.path(),
