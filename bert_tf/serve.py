@@ -18,8 +18,8 @@ def main(argv=None):
     from bert_tf.serving.server import config
 
     flags = config.parser(__doc__).parse_args(argv)
-    settings = config.settings(flags)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    settings = config.settings(flags)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     import_without_keras("tensorflow")  # who asks for a page that shows attention, waits for it
     with cli.serving_extra():

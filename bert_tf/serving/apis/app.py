@@ -9,6 +9,7 @@ import urllib.parse
 from bert_tf.serving.apis import cohere, openai, tasks, tei
 from bert_tf.serving.apis.backend import OutdatedError
 from bert_tf.serving.apis.route import Answer, View
+from bert_tf.serving.apis.settings import HEALTH
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
 from bert_tf.serving.wire.rest_text import dump
@@ -46,6 +47,8 @@ class Apis:
         self._bodies = bodies
         self._routes = {key: (protocol, route) for name in settings.apis
                         for protocol in _PROTOCOLS[name] for key, route in protocol.ROUTES.items()}
+        if settings.apis:  # what a probe asks, whatever the protocols
+            self._routes |= {("GET", path): (tei, tei.ROUTES["GET", path]) for path in HEALTH}
 
     async def __call__(self, scope, receive, send):
         found = scope["type"] == "http" and self._find(scope)

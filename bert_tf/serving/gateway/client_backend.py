@@ -81,7 +81,8 @@ class ClientBackend:
     async def _is_available(self, name):
         try:
             states = await self._clients[name].status(timeout=_HEALTH_SECONDS)
-        except BertTfError:
+        except BertTfError as problem:
+            self._say(problem)
             return False
         return any(state["state"] == "AVAILABLE" for state in states)
 

@@ -88,6 +88,7 @@ async def _watch_config(core, settings):
         try:
             models = await asyncio.to_thread(config.read_models, flags)
             if models == last:
+                said = None  # the same mistake is told anew when it comes again
                 continue
             if not models.model_config_list.config:
                 raise UsageError(f"{flags.model_config_file} names no model")

@@ -9,8 +9,8 @@ import os
 import re
 import urllib.parse
 
-from bert_tf.errors import BertTfError
-from bert_tf.serving.wire.messages import error
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.serving.wire.messages import error, quoted
 from bert_tf.storage import files
 
 PLATFORM = "tensorflow"
@@ -35,6 +35,11 @@ def checked_configs(model_config):
     for one in configs.values():
         if not os.path.isabs(one.base_path) and not urllib.parse.urlparse(one.base_path).scheme:
             raise error("relative_path", name=one.name, path=one.base_path)
+        if files.is_remote(one.base_path):
+            try:
+                files.absolute(one.base_path)  # with credentials, it would be logged
+            except UsageError as problem:
+                raise quoted("INVALID_ARGUMENT", f"model {one.name}: {problem}") from problem
         if (one.model_platform, one.model_type) not in ((PLATFORM, 0), ("", 1)):  # 1: TENSORFLOW
             raise error("platform", name=one.name, platform=" and ".join(
                 map(str, filter(None, (one.model_platform, one.model_type)))) or "not given")
