@@ -144,7 +144,8 @@ def compare(arguments, folder):
             subprocess.run([sys.executable, "-m", "bert_tf.convert", "--from", "bert_tf",
                             arguments.init, "--to", form, path], check=True,
                            env=environment(), stdout=subprocess.DEVNULL)
-    elif not files.exists(ours_init):
+    else:
+        files.remove(ours_init)
         minilm.convert(ours_init)
     rows = {"ours": [], "peer": []}
     before = {"ours": untouched(arguments, examples, folder)}

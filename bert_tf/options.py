@@ -11,6 +11,7 @@
 import dataclasses
 import functools
 import math
+import os
 import types
 import typing
 
@@ -149,6 +150,9 @@ def takes(options):
         def call(config=None, /, **changes):
             if config is None:
                 config = options.from_dict(changes, options.__name__)
+            elif not isinstance(config, options):
+                raise UsageError(explain(f"{function.__name__}({config!r})",
+                                         f"fields by their names or one {options.__name__}"))
             elif changes:
                 config = config.replace(**changes)
             return function(config)
@@ -190,6 +194,8 @@ def _checked(field, value):
 
 def _checked_one(field, value, kinds):
     about = field.metadata
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if about["parse"] and isinstance(value, str):
         value = about["parse"](value)
     if kinds == (float,) and type(value) is int:

@@ -71,6 +71,13 @@ def test_flags_and_fields_are_the_same():
         _flags("--input", "a", "--secret", "2")
 
 
+def test_a_function_of_options_takes_them_by_name(tmp_path):
+    with pytest.raises(UsageError, match=r"count\('a'\); expected fields by their names or one "
+                                         "CountConfig"):
+        count("a")
+    assert count(input=tmp_path / "a") == count(CountConfig(input=str(tmp_path / "a")))
+
+
 def test_former_names_stay():
     """As flags, in manifests and in dictionaries."""
     assert _flags("--input", "a", "--masked-lm-prob", "0.3").masked_lm_prob == 0.3

@@ -9,7 +9,7 @@ import shlex
 import sys
 
 from bert_tf.data.tables import BadRow
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.storage.encodings import EncodingError
 
 _silence = logging.NullHandler()
@@ -144,7 +144,8 @@ def _wait(result):
 def _ours(error):
     """Return our error in a worker, which comes as text inside one of Beam's; None where there is
     none."""
-    kinds = {kind.__name__: kind for kind in (BertTfError, UsageError, EncodingError, BadRow)}
+    kinds = {kind.__name__: kind for kind in (
+        BertTfError, UsageError, UnavailableError, EncodingError, BadRow)}
     found = re.findall(rf"({'|'.join(kinds)}): (.*)", _text(error))
     if not found:
         return None

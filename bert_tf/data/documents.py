@@ -221,6 +221,7 @@ def expand_inputs(patterns, folder, overwrite=False):
         if not files.is_remote(path) and files.exists(path) and not files.is_file(path):
             raise UsageError(explain(f"{path} is a pipe or a device", "a file",
                                      "standard input, --input -, which is copied first"))
-        if not files.is_remote(path):  # of many files the last one is not to be told after hours
-            next(files.read_line_blocks(path), None)
+        # Of many files the last one is not to be told after hours.
+        if not files.is_remote(path) and next(files.read_line_blocks(path), None) is None:
+            raise _without_text(path)
     return paths

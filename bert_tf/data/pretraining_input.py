@@ -304,8 +304,8 @@ def explained_errors():
     try:
         yield
     except tf.errors.OpError as error:
-        found = re.search(r"(?:BertTfError|UsageError): (.*)|Could not parse example",
-                          str(error.message))
+        found = re.search(r"(?:BertTf|Usage|Unavailable|CacheFull)Error: (.*)|Could not parse "
+                          "example", str(error.message))
         if not found:
             raise
         raise BertTfError(found[1] or _NO_EXAMPLE) from error

@@ -75,6 +75,14 @@ class Dense(keras.layers.Dense):
             outputs += self.lora_alpha / self.lora_rank * (inputs @ down @ up)
         return outputs
 
+    def load_own_variables(self, store):
+        """See Keras, which merges adapters into the kernel and leaves both at 0, where neither
+        learns: one stays as it was drawn."""
+        drawn = self.lora_kernel_a.numpy() if self.lora_enabled else None
+        super().load_own_variables(store)
+        if drawn is not None:
+            self.lora_kernel_a.assign(drawn)
+
     def quantize(self, mode=None, type_check=True, config=None):
         """Replace the kernel by a quantized one, as `keras.layers.Dense` does."""
         super().quantize(mode, type_check=False, config=config)

@@ -68,14 +68,21 @@ class Saved:
         if model_class.preprocessor_class and "preprocessor" not in options:
             options["preprocessor"] = _preprocessor(
                 model_class.preprocessor_class, self.folder, reading, config)
+        tensors, encoder = self.tensors, f"{config.family}/"
+        if options.get("name") and task == "encoder":  # the paths of its variables begin with it
+            family, encoder = encoder, f"{options['name']}/"
+            tensors = {encoder + name.removeprefix(family) if name.startswith(family) else name:
+                       value for name, value in tensors.items()}
         # A head of this name may be another task's.
-        with assigned_later(name for name in self.tensors if name.startswith(f"{config.family}/")):
+        with assigned_later(name for name in tensors if name.startswith(encoder)):
             model = model_class(config, **{**saved, **options})
         now = model.options()
         changed = {name for name in (*saved, "features")
                    if name in options and now.get(name) != saved.get(name)}
         new_heads = bool(task != saved_task or changed)
-        _assign(model, self, new_heads, _head_of(task != saved_task, changed))
+        unused = _head_of(task != saved_task, changed)
+        _assign(model, encoder, self, {name: value for name, value in tensors.items()
+                                       if not (unused and name.startswith(unused))}, new_heads)
         return model
 
 
@@ -129,21 +136,19 @@ def _head_of(another_task, changed):
     return "cls/" if changed & {"labels", "features"} else ""
 
 
-def _assign(model, saved, new_heads, unused):
-    """Give a model the saved weights; see `from_pretrained`."""
+def _assign(model, encoder, saved, tensors, new_heads):
+    """Give a model the saved weights, of which those of its encoder begin with `encoder`; see
+    `from_pretrained`."""
     config = model.config
-    tensors = {name: value for name, value in saved.tensors.items()
-               if not (unused and name.startswith(unused))}
     if new_heads:  # one of as many logits as another task's is no other
         shapes = {variable.path: tuple(variable.shape) for variable in model.weights}
         tensors = {name: value for name, value in tensors.items()
-                   if name.startswith(f"{config.family}/")
-                   or shapes.get(name) in (None, value.shape)}
-    added = [f"{config.family}/{part}/" for part, held in _ADDED.items()
+                   if name.startswith(encoder) or shapes.get(name) in (None, value.shape)}
+    added = [f"{encoder}{part}/" for part, held in _ADDED.items()
              if held(config) and not held(saved.config)]
 
     def may_be_fresh(name):
-        head = not name.startswith(f"{config.family}/")
+        head = not name.startswith(encoder)
         return (new_heads and head) or name.startswith(tuple(added))
 
     fresh = {variable.path for variable in model.weights

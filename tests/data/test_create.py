@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -355,3 +356,21 @@ def _is_running(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def test_how_much_is_held_out_of_few_documents(run, tmp_path, write_file, capsys):
+    (path,) = [write_file("one.txt", "\n\n".join(
+        "\n".join(f"The {word} fox {number}." for number in range(8))
+        for word in ("quick", "brown", "lazy", "old")))]
+    made = run(input=path, holdout=0.05, progress=True, format="full_sentences", pairs=None)
+    assert made["splits"]["eval"]["num_documents"] == 2  # at least two are, and two are not
+    assert re.search(r"note: [45]\d% of the text is held out, since it has few documents: a blank "
+                     "line ends one", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("pairs", ["random", "swapped"])
+def test_lines_alone_have_no_second_segment(run, tmp_path, pairs):
+    with pytest.raises(UsageError, match="split='none' with format='segment_pair' and pairs='"
+                                         f"{pairs}': a document.*try format='full_sentences'"):
+        run(split="none", format="segment_pair", pairs=pairs)
+    assert not list(tmp_path.iterdir())

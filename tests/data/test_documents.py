@@ -158,3 +158,17 @@ def test_a_pipe_cannot_be_read_again(tmp_path):
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(UsageError, match="pipe.txt is a pipe .*standard input, --input -, which"):
         expand_inputs([str(tmp_path / "*.txt")], str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.xlsx", "a.tfrecord"])
+def test_tables_are_no_text(write_file, tmp_path, name):
+    with pytest.raises(UsageError, match=f"{name} is no text, by its name"):
+        expand_inputs([write_file(name, "id\ttext\n1\tthe film\n")], str(tmp_path))
+
+
+def test_the_encoding_and_emptiness_of_the_last_file_are_told_at_once(write_file, tmp_path):
+    (tmp_path / "c.txt").write_bytes("똠방각하".encode("cp949"))
+    with pytest.raises(BertTfError, match="c.txt line 1"):
+        expand_inputs([write_file("a.txt", "a"), str(tmp_path / "c.txt")], str(tmp_path))
+    with pytest.raises(BertTfError, match="b.txt holds no text"):
+        expand_inputs([write_file("a.txt", "a"), write_file("b.txt", "")], str(tmp_path))

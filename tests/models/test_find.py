@@ -57,3 +57,9 @@ def test_a_damaged_file_is_no_other_kind(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(BertTfError, match="config.json"):
         find_model(str(tmp_path))
+
+
+def test_a_run_that_has_no_model_yet(tmp_path):
+    _fill(tmp_path, "run.json", "model_config.json")
+    with pytest.raises(UsageError, match="is a run that has no model yet; try the command that"):
+        find_model(str(tmp_path))

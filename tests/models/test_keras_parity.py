@@ -357,3 +357,14 @@ def test_a_file_keeps_padding_free_and_takes_a_batch_without_rows(tmp_path):
         for given, rows in ((made.inputs, 8), (none, 0)):
             assert all(value.shape[0] == rows for value in tf.nest.flatten(
                 outputs(loaded, given)))
+
+
+def test_an_adapter_still_learns_after_weights_were_loaded(tmp_path):
+    model = ours().classifier
+    layer = next(each for each in model.backbone._flatten_layers() if isinstance(each, Dense))
+    layer.enable_lora(2)
+    model.save_weights(tmp_path / "a.weights.h5")
+    expected = outputs(model, ours().inputs)
+    model.load_weights(tmp_path / "a.weights.h5")
+    check_equal(outputs(model, ours().inputs), expected, atol=1e-6)
+    assert layer.lora_kernel_a.numpy().any() and not layer.lora_kernel_b.numpy().any()

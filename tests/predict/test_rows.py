@@ -167,3 +167,10 @@ def test_rows_that_are_no_objects_are_bad_wherever_they_stand(tmp_path):
     (block,) = rows.blocks(lambda where, row: told.append(str(row)))
     assert len(told) == 1000 and "line 1: str; expected an object" in told[0]
     assert block.columns == {"id": ["1001"], "text": ["the film"]}
+
+
+def test_a_header_of_another_encoding_is_told(tmp_path):
+    (tmp_path / "a.csv").write_bytes("리뷰,label\n재미있다,1\n".encode("cp949"))
+    with pytest.raises(BertTfError, match="a.csv line 1: byte 0xb8 in the header is not UTF-8; try "
+                                          "--encoding"):
+        rows_of([tmp_path / "a.csv"], columns={"text": "리뷰"})

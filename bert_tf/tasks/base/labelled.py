@@ -118,6 +118,10 @@ class LabelledModel(TextModel):
             raise UsageError(explain(
                 f"class_weight of {self.name}, whose examples do not have one label each",
                 attempt="sample_weight, an array of the labels' shape"))
+        for label in class_weight:
+            if isinstance(label, str):
+                raise UsageError(explain(f"class_weight of {label!r}", "the numbers of labels",
+                                         f"model.labels.index({label!r})"))
         [key] = self.label_keys.values()
         return self._with_labels(x, y).get(key, y)
 

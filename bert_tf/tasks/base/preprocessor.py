@@ -67,6 +67,7 @@ class Preprocessor(keras.Layer):
 
     def save_assets(self, folder):
         """Write the tokenizer's files into a `.keras` file. See Keras."""
+        self.need_tokenizer()
         self.tokenizer.save(folder)
 
     def load_assets(self, folder):

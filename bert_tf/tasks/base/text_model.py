@@ -25,6 +25,9 @@ class TextModel(TakesText, Objective):
             dtype = encoder.backbone.dtype_policy
         super().__init__(dtype=dtype, **kwargs)
         self.seed = seed
+        if preprocessor is not None and preprocessor is getattr(encoder, "preprocessor", None):
+            # Keras writes an object into a file once, and would write this one as the encoder's.
+            preprocessor = type(preprocessor)(preprocessor.tokenizer, **preprocessor.reading())
         self.preprocessor = preprocessor
         self.encoder = as_encoder(encoder, self.dtype_policy, seed)
         self.config = self.encoder.config

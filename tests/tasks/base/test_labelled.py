@@ -139,6 +139,8 @@ def test_weights_of_classes(eager):
         found.append(model.head.get_weights()[0])
     for weights in found[1:]:
         np.testing.assert_array_equal(weights, found[0])
+    with pytest.raises(UsageError, match=r"class_weight of 'good'; .* try model.labels.index"):
+        model.fit(inputs, labels, class_weight={"good": 5.0}, verbose=0)
 
 
 @pytest.mark.parametrize("make", [

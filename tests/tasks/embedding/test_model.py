@@ -274,3 +274,23 @@ def test_special_ids_may_be_none_at_all():
     mask = ids_of()["input_mask"].numpy()
     np.testing.assert_allclose(model.embed(TEXTS), (states * mask[..., None]).sum(1)
                                / mask.sum(1, keepdims=True), atol=1e-5)
+
+
+def test_an_encoder_of_another_name_has_the_same_weights(tmp_path):
+    """Of two in one model Keras wants two names."""
+    make().encoder.save_pretrained(str(tmp_path / "encoder"), tokenizer())
+    make().save_pretrained(str(tmp_path / "embedder"))
+    for folder in ("encoder", "embedder"):
+        one, other = (bert_tf.from_pretrained(str(tmp_path / folder), "encoder", **options)
+                      for options in ({}, {"name": "second"}))
+        assert other.name == "second" and not other.fresh_variables
+        np.testing.assert_array_equal(one(ids_of())["sequence_output"],
+                                      other(ids_of())["sequence_output"])
+
+
+def test_a_file_keeps_the_tokenizer_that_an_encoder_has_too(tmp_path):
+    make().save_pretrained(str(tmp_path / "embedder"))
+    encoder = bert_tf.from_pretrained(str(tmp_path / "embedder"), "encoder")
+    model = Classifier(encoder, ["a", "b"], preprocessor=encoder.preprocessor)
+    model.save(tmp_path / "a.keras")
+    assert keras.saving.load_model(tmp_path / "a.keras").preprocessor.tokenizer is not None
