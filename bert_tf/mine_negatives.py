@@ -123,7 +123,6 @@ def _work(output):
 
 class _Mining:
     def __init__(self, config, paths, digest, work):
-        from bert_tf.embedder import Embedder
         from bert_tf.retrieval.bm25 import Bm25
         from bert_tf.retrieval.corpus import read_corpus
         from bert_tf.retrieval.fusion import reciprocal_rank_fusion
@@ -133,7 +132,11 @@ class _Mining:
         self.fuse = reciprocal_rank_fusion
         self.config, self.rule = config, config.rule()
         self.positives = self._read_queries()  # {query: {positive: None}}
-        embedder = None if config.model is None else Embedder(config.model, config.dtype)
+        embedder = None
+        if config.model is not None:  # before there is any work to lose
+            from bert_tf.embedder import Embedder
+
+            embedder = Embedder(config.model, config.dtype)
         # Without titles, which few positives have; those are known by both.
         self.texts, self.keys, self.titled = [], [], []
         for passage in read_corpus(paths):

@@ -70,7 +70,7 @@ def create_examples(config):
             f"format={options.format!r} with the tokenizer in {config.vocab}, which puts other "
             "tokens around two segments than one separator after each",
             "formats without pairs", "format='full_sentences'"))
-    if options.pairs and config.split == "none":
+    if options.label and config.split == "none":
         raise UsageError(explain(
             f"split='none' with format={options.format!r} and pairs={options.pairs!r}: a document "
             "has one sentence, and no second one", attempt="format='full_sentences'"))

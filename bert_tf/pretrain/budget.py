@@ -81,7 +81,8 @@ class BudgetRun:
             changed = [f"{name} was {before.get(name)!r}, now {stated.get(name)!r}"
                        if name != "bytes" else "the input files changed"
                        for name in sorted({*before, *stated})
-                       if before.get(name) != stated.get(name)]
+                       if before.get(name) != stated.get(name)
+                       and (name in before or stated[name])]
             raise UsageError(explain(
                 f"{self.options.output_dir} holds another run ({'; '.join(changed)})",
                 attempt="another output folder, or --overwrite"))

@@ -55,7 +55,7 @@ _REFUSED = (
      "--objective mlm or --format segment_pair"),
     (tuple(PAIRS), lambda options, config: options.input and options.split == "none",
      "needs a second sentence, and with --split none a document has one",
-     "--format full_sentences"),
+     "--objective mlm, with --format full_sentences"),
     (_ALL_BUT_LM, lambda options, config: config.attention == "causal",
      "predicts a token from both sides, and attention='causal' hides what follows it",
      "--objective lm"),
@@ -210,7 +210,8 @@ def _usual_family(options):
 def _choose_objective(options, config):
     """Options with an objective and a format that suit each other and the model."""
     causal = config.attention == "causal"
-    packed = causal or options.objective == "lm" or config.type_vocab_size < 2
+    packed = (causal or options.objective == "lm" or config.type_vocab_size < 2
+              or options.recipe and options.objective is None)
     options = _filled(options, format="full_sentences" if packed else "segment_pair")
     known = FAMILY_OBJECTIVES[config.family]
     pairs = options.format in NEXT_SENTENCE_FORMATS

@@ -71,8 +71,8 @@ class Saved:
         tensors, encoder = self.tensors, f"{config.family}/"
         if options.get("name") and task == "encoder":  # the paths of its variables begin with it
             family, encoder = encoder, f"{options['name']}/"
-            tensors = {encoder + name.removeprefix(family) if name.startswith(family) else name:
-                       value for name, value in tensors.items()}
+            tensors = {encoder + name.removeprefix(family): value
+                       for name, value in tensors.items() if name.startswith(family)}
         # A head of this name may be another task's.
         with assigned_later(name for name in tensors if name.startswith(encoder)):
             model = model_class(config, **{**saved, **options})

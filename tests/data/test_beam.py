@@ -178,9 +178,10 @@ def test_lost_work_is_done_again_without_duplicates(make, parts, small, monkeypa
 
 
 def test_errors_of_workers_are_ours(parts, vocab, options, tmp_path, capfd):
-    pathlib.Path(parts[3]).write_bytes(b"fine\n\xff\n")
+    # Beyond what is looked at before there are workers.
+    pathlib.Path(parts[3]).write_bytes(b"fine\n" * 300_000 + b"\xff\n")
     folder = tmp_path / "data"
-    with pytest.raises(BertTfError, match=r"part-3\.txt line 2: byte 0xff .* -t UTF-8$"):
+    with pytest.raises(BertTfError, match=r"part-3\.txt line 300001: byte 0xff .* -t UTF-8$"):
         create_examples(input=parts, vocab=vocab, output_dir=str(folder), **options,
                         runner="beam")
     assert "Traceback" not in capfd.readouterr().err

@@ -85,7 +85,8 @@ def test_a_size_without_memory_is_not_chosen(choose, measured, monkeypatch, caps
     {"learning_rate": 5e-4, "dtype": "float32", "masked_lm_prob": 0.15},
     {"preset": "small", "max_seq_length": 32, "objective": "mlm+sop"},
     {"batch_tokens": 1000, "train_steps": 77, "warmup_steps": 3}, {"family": "gpt"},
-    {"family": "electra", "objective": "rtd"}, {"vocab_size": 300, "format": "doc_sentences"}])
+    {"family": "electra", "objective": "rtd"},
+    {"family": "bert", "split": "none"}, {"vocab_size": 300, "format": "doc_sentences"}])
 def test_what_is_given_wins(choose, given):
     (options, _), _ = choose(**given)
     for name, value in given.items():

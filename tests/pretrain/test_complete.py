@@ -107,7 +107,7 @@ def test_learning_rates(flags, rate):
     ("--optimizer lion --epsilon 1e-8", "no meaning without --optimizer adamw or lamb or muon"),
     ("--split none", "Python's prose is split into sentences; leave --split out"),
     ("--split none --input a.txt", "needs a second sentence, and with --split none a document has "
-                                   "one; try --format full_sentences"),
+                                   "one; try --objective mlm, with --format full"),
     ("--discard_checkpoints", "without --overwrite; try --overwrite --discard_checkpoints"),
     ("--init folder", "has no tokenizer, with which examples are made"),
 ])

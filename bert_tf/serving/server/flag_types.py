@@ -65,7 +65,7 @@ def add_apis(parser, default=()):
         "--api", type=apis, default=",".join(default) or (), metavar="NAMES",
         help="openai (/v1/embeddings, /v1/models, and Cohere's /v1/rerank and /v2/rerank), tei "
              "(text-embeddings-inference: /embed, /embed_sparse, /rerank, /predict, /similarity, "
-             "/info, /health), or both with a comma")
+             "/info), or both with a comma; with either also /health")
     add(group, "api_key_file", cli.path, None, "keys, one on each line, of which clients must show "
         "one as Authorization: Bearer KEY, in every protocol; health and metrics need none")
     add(group, "max_request_tokens", cli.positive, MAX_TOKENS, "of a request in these protocols")
