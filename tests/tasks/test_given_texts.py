@@ -82,7 +82,8 @@ def test_pairs(classifiers, eager):
 
 
 @pytest.mark.parametrize("labels", [["no", "yes", "no"], np.array(["no", "yes", "no"]),
-                                    pd.Series(["no", "yes", "no"])], ids=type)
+                                    ("no", "yes", "no"), pd.Series(["no", "yes", "no"]),
+                                    np.array([0, "no", 1], object)], ids=repr)
 def test_names_of_labels_are_refused(classifiers, labels):
     model = classifiers[1]
     model.compile()
@@ -91,6 +92,9 @@ def test_names_of_labels_are_refused(classifiers, labels):
     for call in (model.fit, model.evaluate):
         with pytest.raises(UsageError, match="labels such as 'no'; expected numbers"):
             call(analyse(TEXTS), labels, verbose=0)
+    with pytest.raises(UsageError, match="labels in rows of different lengths; .* try -1 for"):
+        model.fit(analyse(TEXTS), [[0], [0, 1], [1]], verbose=0)
+    model.evaluate(analyse(TEXTS), (0, 1, 0), verbose=0)
 
 
 @pytest.mark.parametrize("problem, labels, told", [

@@ -166,16 +166,23 @@ def numbers_of(column):
     """Return labels or weights as Keras takes them.
 
     Args:
-        column: list, array, pandas Series, tensor, None, or a dict of such.
+        column: list, tuple, array, pandas Series, tensor, None, or a dict of such.
 
     Raises:
-        UsageError: there are names among them.
+        UsageError: there are names among them, or rows are of different lengths.
     """
     if isinstance(column, dict):
         return {key: numbers_of(value) for key, value in column.items()}
-    column = np.asarray(column) if isinstance(column, list) else column
+    if isinstance(column, (list, tuple)):
+        try:
+            column = np.asarray(column)
+        except ValueError as error:
+            raise UsageError(explain("labels in rows of different lengths", "as many in each row",
+                                     "-1 for those that are missing")) from error
     if getattr(getattr(column, "dtype", None), "kind", None) in ("U", "S", "O") and len(column):
-        raise UsageError(explain(f"labels such as {str(np.asarray(column).flat[0])!r}", "numbers",
+        values = np.asarray(column).ravel().tolist()
+        wrong = next((each for each in values if not isinstance(each, int | float)), values[0])
+        raise UsageError(explain(f"labels such as {str(wrong)!r}", "numbers",
                                  "model.labels.index(label), the place of its name"))
     return column
 
