@@ -70,21 +70,16 @@ class BudgetRun:
                 return None
             raise
         found = made.get("recipe") or {}
-        # An option that there was not yet was off.
         before = found.get("given") or {}
-        same = all(before.get(name) == stated.get(name) for name in {*before, *stated}
-                   if name in before or stated[name])
-        if before and same:
+        changed = manifest.changed_options(before, stated)
+        if before and not changed:
             return found
         if before and not self.given.overwrite and files.exists(
                 os.path.join(self.options.output_dir, "vocab.json")):
-            changed = [f"{name} was {before.get(name)!r}, now {stated.get(name)!r}"
-                       if name != "bytes" else "the input files changed"
-                       for name in sorted({*before, *stated})
-                       if before.get(name) != stated.get(name)
-                       and (name in before or stated[name])]
+            what = [f"{name} was {before.get(name)!r}, now {stated.get(name)!r}"
+                    if name != "bytes" else "the input files changed" for name in changed]
             raise UsageError(explain(
-                f"{self.options.output_dir} holds another run ({'; '.join(changed)})",
+                f"{self.options.output_dir} holds another run ({'; '.join(what)})",
                 attempt="another output folder, or --overwrite"))
         return None
 

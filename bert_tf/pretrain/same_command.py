@@ -26,8 +26,7 @@ def check_same_command(run):
         chiefs = manifest.result_options(manifest.read(run.path("run.json"))["options"])
         own = json.loads(json.dumps(run.stated()))
         different = [f"{name} is {own.get(name)!r} here, {chiefs.get(name)!r} on worker 0"
-                     for name in sorted({*own, *chiefs}) if own.get(name) != chiefs.get(name)
-                     and (name in chiefs or own[name])]  # else the run began before the option
+                     for name in manifest.changed_options(chiefs, own)]
         if different:
             raise UsageError(explain("; ".join(different), _EXPECTED))
     for name in _TOGETHER:

@@ -154,7 +154,7 @@ def resolved(path):
 
 
 def sync(path):
-    """Have a file or folder on the disk itself, as after a power failure it is needed."""
+    """Write a file or folder through to the disk, so that it outlasts a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

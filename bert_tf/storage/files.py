@@ -316,8 +316,9 @@ def write_json(path, value):
 
 
 def write_json_lines(path, values):
-    """Write JSON lines atomically, one value after the other."""
-    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
+    """Write JSON lines atomically, one value after the other; names as in `write_json`."""
+    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8",
+                                              errors="backslashreplace") as stream:
         for value in values:
             stream.write(json.dumps(value, ensure_ascii=False) + "\n")
 

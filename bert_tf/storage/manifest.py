@@ -24,6 +24,15 @@ def result_options(options):
     return {name: value for name, value in options.items() if name not in MAY_CHANGE}
 
 
+def changed_options(before, now):
+    """Return the sorted names of the options that differ between two dicts.
+
+    One that `before` does not have, as it is from before the option existed, was off then.
+    """
+    return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)
+            and (name in before or now[name])]
+
+
 def digest_file(path):
     """Return a digest of a file's size and of up to 64 evenly spaced blocks of 1 MiB.
 
@@ -106,9 +115,7 @@ def finished(path, options, inputs=(), overwrite=False, verify=False, of=None):
         stated = manifest.get("options", {})
         before = result_options(stated)
         now = json.loads(json.dumps(result_options(options)))
-        # An option that a manifest from before it existed does not have was off then.
-        differ = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)
-                  and (key in before or now[key])]
+        differ = changed_options(before, now)
         same = not differ and manifest["fingerprint"] == fingerprint(
             stated, _digests(manifest, inputs, verify))
         if same:

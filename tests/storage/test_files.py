@@ -139,3 +139,5 @@ def test_a_name_that_is_no_utf8_in_json(tmp_path):
     value = {"한.txt": "\udcb0\udca1.txt"}  # as `os.fsdecode` gives it
     files.write_json(str(tmp_path / "a.json"), value)
     assert files.read_json(str(tmp_path / "a.json")) == value
+    files.write_json_lines(str(tmp_path / "a.jsonl"), [value])
+    assert files.read_json(str(tmp_path / "a.jsonl")) == value
