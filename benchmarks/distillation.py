@@ -271,21 +271,28 @@ def ensemble(benchmark):
     of_grams = grams.predict_proba([example.text_a for example in dev])
     for name, probabilities in (("ngrams", of_grams), ("mean", of_grams + said)):
         found[name] = float(np.mean(np.array(labels)[probabilities.argmax(1)] == right))
-    benchmark.command("predict", "said", model=benchmark.path("teacher"), input=korean.reviews,
-                      format="jsonl")
-    soft, certain = benchmark.path("soft.jsonl"), benchmark.path("dev.jsonl")
-    files.write_json_lines(soft, _means(grams, files.expand(
-        [benchmark.path("said", "predictions", "*.jsonl")])))
+    certain = benchmark.path("dev.jsonl")
     files.write_json_lines(certain, ({"text": example.text_a, "label": example.label}
                                      for example in dev))
     for seed in benchmark.seeds:
-        found["student"].append(korean.tuned(
-            f"of_both_{seed}", task="classify", train=soft, dev=certain, init=arguments.encoder,
-            epochs=arguments.epochs, seed=seed))
-        found["labelled"].append(korean.tuned(
-            f"labelled_{seed}", init=benchmark.path(f"of_both_{seed}"), epochs=1,
-            learning_rate=1e-4, seed=seed))
-        print(found, flush=True)
+        teacher, init = "teacher", arguments.encoder
+        for generation in range(arguments.generations):
+            name = f"{seed}_{generation}" if generation else str(seed)
+            said = f"said_{name}" if generation else "said"  # the first teacher is of every seed
+            benchmark.command("predict", said, model=benchmark.path(teacher),
+                              input=korean.reviews, format="jsonl")
+            soft = benchmark.path(f"soft_{name}.jsonl" if generation else "soft.jsonl")
+            files.write_json_lines(soft, _means(grams, files.expand(
+                [benchmark.path(said, "predictions", "*.jsonl")])))
+            found["student"].append(korean.tuned(
+                f"of_both_{name}", task="classify", train=soft, dev=certain, init=init,
+                epochs=arguments.epochs, seed=seed + generation))
+            teacher = f"labelled_{name}"
+            found["labelled"].append(korean.tuned(
+                teacher, init=benchmark.path(f"of_both_{name}"), epochs=1, learning_rate=1e-4,
+                seed=seed + generation))
+            init = benchmark.path(teacher)
+            print(found, flush=True)
     benchmark.targets.check("ensemble: points above the teacher", 100 * (
         np.mean(found["labelled"]) - found["teacher"]), 0)
     return found
@@ -320,6 +327,8 @@ def main():
     add("--objectives", nargs="+", default=["output"])
     add("--epochs", type=int, default=1)
     add("--static_epochs", type=int, default=8)
+    add("--generations", type=int, default=1,
+        help="of ensemble: each takes the encoder before it as its teacher and goes on from it")
     add("--label_epochs", type=int, default=2, help="of the teacher and of the size alone on NSMC")
     add("--dtype", default="bfloat16", help="of training and of vectors")
     add("--seed", type=int, default=1, help="the first of --seeds")
