@@ -11,10 +11,10 @@ import pytest
 from bert_tf.cli import COMMANDS
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "fields", "family_defaults", "presets", "errors", "shapes", "storage",
+GROUND = {"config", "cores", "fields", "family_defaults", "presets", "errors", "shapes", "storage",
           "randomness", "options", "without_keras"}
-LIGHT = {"config", "fields", "family_defaults", "presets", "errors", "storage", "shapes", "cli",
-         "options", "without_keras"}
+LIGHT = {"config", "cores", "fields", "family_defaults", "presets", "errors", "storage", "shapes",
+         "cli", "options", "without_keras"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},

@@ -11,6 +11,7 @@ import sys
 
 from tqdm import tqdm
 
+from bert_tf import cores
 from bert_tf.config import NEXT_SENTENCE_FORMATS
 from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing
@@ -99,7 +100,7 @@ def create_examples(config):
     if config.dedupe or exclude:
         skipped, counts = skipped_documents(
             inputs, config.split, config.dedupe, exclude,
-            _useful(min(config.num_processes, os.cpu_count()), size), progress)
+            _useful(min(config.num_processes, cores.usable()), size), progress)
         facts = {"skipped": counts}
         for line in told(counts, config.split) if progress else ():
             print(line, file=sys.stderr)
@@ -196,10 +197,10 @@ def _make_locally(plan, num_processes, progress):
               disable=not progress) as bar:
         tasks = ((chunk, plan.path(chunk)) for chunk in chunks)
         start = _start if num_processes == 1 else _start_process
-        for (chunk, path), _ in in_order(tasks, _make, start, (plan.options, plan.tokenizer),
-                                         num_processes, "made examples",
-                                         needs_keras=False):
-            made.append(shard_facts(chunk, path))
+        for (chunk, _), facts in in_order(tasks, _make, start, (plan.options, plan.tokenizer),
+                                          num_processes, "made examples",
+                                          needs_keras=False):
+            made.append(facts)
             bar.update(chunk.size)
         bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk
     return made
@@ -216,6 +217,7 @@ def _start(options, source):
 def _start_process(options, source):
     import tensorflow as tf
 
+    tf.config.set_visible_devices([], "GPU")  # whose memory is the training's
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     _start(options, source)
@@ -224,3 +226,4 @@ def _start_process(options, source):
 def _make(chunk, path):
     if not files.exists(path):
         _maker(chunk, path)
+    return shard_facts(chunk, path)

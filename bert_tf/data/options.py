@@ -2,8 +2,8 @@
 
 import dataclasses
 import importlib
-import os
 
+from bert_tf import cores
 from bert_tf.config import FORMATS, PAIRS
 from bert_tf.errors import UsageError, explain
 from bert_tf.options import (
@@ -60,7 +60,7 @@ class MakeExamplesOptions(ExampleFormOptions):
     exclude: tuple[str, ...] = option(
         (), "texts that a model is measured on: documents like one of them are skipped. FILE of a "
             "text a line, or TABLE:COLUMN", metavar="FILE")
-    num_processes: int = option(os.cpu_count(), "processes; the result does not depend on it",
+    num_processes: int = option(cores.usable(), "processes; the result does not depend on it",
                                 POSITIVE)
 
 

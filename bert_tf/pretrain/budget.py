@@ -9,6 +9,7 @@ import json
 import os
 import time
 
+from bert_tf import cores
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.pretrain import recipe
 from bert_tf.pretrain.complete import complete
@@ -96,7 +97,7 @@ class BudgetRun:
         given = self.given.vocab or (self.given.init and read_model(self.given.init).tokenizer)
         tokenizer = given and TokenizerSource(given, **self.given.text_options()).load()
         kept = recipe.kept_seconds(
-            size, cores=min(self.given.num_processes, os.cpu_count()),
+            size, cores=min(self.given.num_processes, cores.usable()),
             learns_vocabulary=not given,
             passes=self.options.dupe_factor or (10 if self.options.masking == "static" else 1),
             looks_for_copies=bool(self.given.dedupe or self.given.exclude),

@@ -290,8 +290,10 @@ class PretrainingRun(RunFolder):
         """Both configurations, now that vocabulary and examples are there; written as well."""
         made = manifest.read(self.path("data", MANIFEST))
         vocabulary = made["vocabulary"]
-        config = self.config.replace(vocab_size=vocabulary["size"],
-                                     padding_id=vocabulary["pad_id"])
+        rows = vocabulary["size"]
+        if self.options.init:  # published tables often have more rows than there are pieces
+            rows = max(rows, self.config.vocab_size)
+        config = self.config.replace(vocab_size=rows, padding_id=vocabulary["pad_id"])
         if self.options.max_seq_length > config.longest:  # RoBERTa counts from its padding id on
             raise UsageError(explain(
                 f"max_seq_length={self.options.max_seq_length} with padding_id={config.padding_id}",
@@ -304,7 +306,8 @@ class PretrainingRun(RunFolder):
                 raise UsageError(explain(
                     f"{self.path()} has batches of {size} examples, which do not divide among "
                     f"{self.strategy.num_replicas_in_sync} replicas in accumulate_steps="
-                    f"{train_config.accumulate_steps}", "another number of workers or devices"))
+                    f"{train_config.accumulate_steps}",
+                    "another number of workers, devices or accumulate_steps"))
             train_config = train_config.replace(batch_size=size or examples_per_batch(
                 made, self.options.batch_tokens, parts))
             barrier(self.strategy)  # all have read before the chief writes

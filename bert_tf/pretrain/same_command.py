@@ -7,9 +7,9 @@ from bert_tf.storage import manifest
 from bert_tf.training.strategy import check_agreement
 
 _EXPECTED = "the same command on every worker"
-# A run may change these, but all workers together: one would evaluate while others train, and what
-# each of them sums would be added up.
-_TOGETHER = ("eval_every", "eval_examples")
+# A run may change these, but all workers together: one would evaluate while others train, what each
+# of them sums would be added up, and what is summed in parts would be of other batches.
+_TOGETHER = ("eval_every", "eval_examples", "accumulate_steps")
 
 
 def check_same_command(run):

@@ -1,12 +1,12 @@
 """Check that an exported graph answers as the Keras model does, and refuses what it has to."""
 
 import math
-import os
 from concurrent import futures
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf import cores
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model.guards import check_guards
 from bert_tf.saved_model.requests import make_requests
@@ -37,7 +37,7 @@ def verify(served, folder, tolerance):
     requests = {_called(reloaded.signatures[name]) or name: (name, inputs) for name, inputs in
                 make_requests(served, texts, _LENGTHS).items()}.values()
     # Most of the time TensorFlow optimizes each graph for its first call, on one core.
-    with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with futures.ThreadPoolExecutor(cores.usable()) as pool:
         list(pool.map(lambda each: _refuses(reloaded.signatures[each[0]], *each), requests))
     for name, inputs in requests:
         signature = rows[name]

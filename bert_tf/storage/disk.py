@@ -168,12 +168,26 @@ def temporary_name(path):
     return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
 
 
-def left_over(folder, found, name=None):
-    """Return the path of what a killed run left of `found`, in `folder`, if that is of `name` or of
-    anything; None if it left nothing."""
+def is_left_over(found, name=None):
+    """Return whether a name is that of what a killed run left half-written of `name`, or of
+    anything."""
     of = ".+" if name is None else re.escape(name)
-    left = re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found)
-    return os.path.join(folder, found) if left else None
+    return bool(re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found))
+
+
+def left_over(folder, name=None):
+    """Return the paths of what killed runs left half-written in `folder`, of `name` or of
+    anything."""
+    return [os.path.join(folder, found) for found in list_folder(folder)
+            if is_left_over(found, name)]
+
+
+def read_ranges(ranges):
+    """Yield the bytes from `start` to `end` of files, `[(path, start, end)]`."""
+    for path, start, end in ranges:
+        with open(path, "rb") as stream:
+            stream.seek(start)
+            yield stream.read(end - start)
 
 
 @contextlib.contextmanager

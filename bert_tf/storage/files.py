@@ -84,6 +84,14 @@ def open_stored(path):
         return _place(path).open_stored(path)
 
 
+def read_ranges(path, ranges):
+    """Yield the bytes of a file as they are stored from each `start` to before `end`, or to its
+    end; from a store these alone are read, several at a time."""
+    if ranges:
+        with explained("read", path):
+            yield from _place(path).read_ranges([(path, *each) for each in ranges])
+
+
 def is_compressed(path):
     """Return whether a file is a `.gz`, by its name, in letters of either size."""
     return os.fspath(path).lower().endswith(".gz")
@@ -256,9 +264,10 @@ def temporary_name(path):
 
 def clean_temporary(folder, name=None):
     """Delete what killed runs left half-written in `folder`: of anything, or of `name` alone."""
-    for found in list_folder(folder):
-        if left_over := _place(folder).left_over(folder, found, name):
-            remove(left_over)
+    with explained("list", folder):
+        found = _place(folder).left_over(folder, name)
+    for path in found:
+        remove(path)
 
 
 @contextlib.contextmanager

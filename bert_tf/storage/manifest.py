@@ -12,8 +12,8 @@ from bert_tf.storage import checksums, files
 # Options that say how and where to work, not what the result is: a run resumes under others.
 MAY_CHANGE = frozenset({
     "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
-    "num_processes", "num_devices", "strategy", "log_every", "eval_every", "eval_examples",
-    "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"})
+    "num_processes", "num_devices", "strategy", "accumulate_steps", "log_every", "eval_every",
+    "eval_examples", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"})
 _BLOCK = 1 << 20
 _BLOCKS = 64
 _AGAIN = "--overwrite, which makes its files again"
@@ -42,11 +42,10 @@ def digest_file(path):
     length = files.size(path)
     digest = hashlib.blake2b(str(length).encode(), digest_size=16)
     count = min(_BLOCKS, -(-length // _BLOCK))
-    with files.explained("read", path), files.open_stored(path) as stream:
-        for block in range(count):
-            start = block * _BLOCK if count < _BLOCKS else block * (length - _BLOCK) // (count - 1)
-            stream.seek(start)
-            digest.update(stream.read(_BLOCK))
+    starts = [block * _BLOCK if count < _BLOCKS else block * (length - _BLOCK) // (count - 1)
+              for block in range(count)]
+    for block in files.read_ranges(path, [(start, start + _BLOCK) for start in starts]):
+        digest.update(block)
     return digest.hexdigest()
 
 

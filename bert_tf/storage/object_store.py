@@ -147,15 +147,20 @@ def is_foreign(path):
 
 def list_folder(path):
     """Return sorted names in a folder; empty where there is none."""
+    return sorted(_types(path))
+
+
+def _types(path):
+    """Return `{name: "file" or "directory"}` of what is in a folder."""
     system, name = _find(path)
     with explained("list", path):
         try:
             found = system.ls(name, detail=True)
         except FileNotFoundError:
-            return []
-    name = name.rstrip("/")
-    names = {entry["name"].rstrip("/") for entry in found} - {name}
-    return sorted(each.rsplit("/", 1)[1] for each in names)
+            return {}
+    types = {entry["name"].rstrip("/"): entry["type"] for entry in found}
+    types.pop(name.rstrip("/"), None)
+    return {each.rsplit("/", 1)[1]: kind for each, kind in types.items()}
 
 
 def _objects(path):
@@ -261,13 +266,18 @@ def temporary_name(path):
     return f"{folder}/.tmp-{name}-{uuid.uuid4().hex[:12]}"
 
 
-def left_over(folder, found, name=None):
-    """Return the path of what a killed run left of `found`, in `folder`, if that is `name` or of
-    it, or of anything; None if it left nothing."""
-    path = f"{folder.rstrip('/')}/{found}"
-    if name in (None, found) and is_file(mark := f"{path}/{_MARK}"):
-        return mark if is_whole(path) else path
-    return disk.left_over(folder, found, name)
+def left_over(folder, name=None):
+    """Return the paths of what killed runs left half-written in `folder`, of `name` or of
+    anything."""
+    left = []
+    for found, kind in _types(folder).items():
+        path = f"{folder.rstrip('/')}/{found}"
+        if disk.is_left_over(found, name):
+            left.append(path)
+        # Of objects, of which there may be any number, none is asked for.
+        elif kind == "directory" and name in (None, found) and is_file(mark := f"{path}/{_MARK}"):
+            left.append(mark if is_whole(path) else path)
+    return left
 
 
 def write(path, data, **conditions):

@@ -25,6 +25,7 @@ import unicodedata
 import numpy as np
 import tqdm
 
+from bert_tf import cores
 from bert_tf.errors import UsageError, explain, needs
 from bert_tf.tokenization.texts import text_list
 
@@ -165,7 +166,7 @@ def _analyser(process):
     with needs("korean", "morphemes need the package kiwipiepy, which is not installed"):
         import kiwipiepy
     # A process that another one started shares the machine with similar ones.
-    threads = 1 if multiprocessing.parent_process() else os.cpu_count()
+    threads = 1 if multiprocessing.parent_process() else cores.usable()
     return kiwipiepy.Kiwi(num_workers=threads), threading.Lock()
 
 

@@ -111,7 +111,7 @@ def check_split(config, strategy):
             f"batch_size={config.batch_size} over {strategy.num_replicas_in_sync} replicas in "
             f"accumulate_steps={config.accumulate_steps} micro-batches does not divide evenly",
             attempt=f"batch_size={-(-config.batch_size // parts) * parts}, or where a run goes on "
-                    "another number of workers or devices"))
+                    "another number of workers, devices or accumulate_steps"))
 
 
 @contextlib.contextmanager

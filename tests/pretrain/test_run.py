@@ -42,6 +42,15 @@ def test_a_batch_keeps_its_size_on_other_replicas(tmp_path):
     assert start(tmp_path, 1).final_configs()[1].batch_size == 8
 
 
+@pytest.mark.parametrize("init, rows", [(None, MADE["vocabulary"]["size"]), ("model", 30522)])
+def test_a_table_has_the_rows_that_it_begins_with(tmp_path, init, rows):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/manifest.json").write_text(json.dumps(MADE))
+    run = start(tmp_path, 1, init=init)
+    run.config = run.config.replace(vocab_size=30522)
+    assert run.final_configs()[0].vocab_size == rows
+
+
 def test_an_evaluation_needs_no_more_memory_than_a_micro_batch(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "PretrainingInput",
                         lambda folder, split, *, batch_size, **more: batch_size)
@@ -61,7 +70,7 @@ def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
     checkpoint = folder / "checkpoints/step_00001200"
     checkpoint.mkdir(parents=True)
     start(folder, 1, **{**options, "eval_every": 7, "checkpoint_every": 1,
-                        "export_dir": "elsewhere"}).claim([str(text)])
+                        "export_dir": "elsewhere", "accumulate_steps": 2}).claim([str(text)])
     start(folder, 1, **{**options, "overwrite": True}).claim([str(text)])  # the same run
     other = {**options, "learning_rate": 0.1}
     with pytest.raises(UsageError, match="another run .learning_rate was 0.001, now 0.1"):
@@ -77,8 +86,11 @@ def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
 def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).stated()}))
     monkeypatch.setattr(strategy, "has_workers", lambda _: True)
-    chiefs = [0, 1000, 0, 1000 ** 2]  # its defaults in two parts, and their squares
-    monkeypatch.setattr(strategy, "sum_over_workers", lambda _, own: np.add(own, chiefs))
+    def add_chiefs(_, own):  # its defaults in two parts, and their squares
+        default = 1 if own[1] in (1, 3) else 1000
+        return np.add(own, [0, default, 0, default ** 2])
+
+    monkeypatch.setattr(strategy, "sum_over_workers", add_chiefs)
 
     def check(**options):
         run = start(tmp_path, 2, strategy="multi_worker", **options)
@@ -92,10 +104,10 @@ def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypat
     check()
     with pytest.raises(UsageError, match="learning_rate is 0.1 here, 0.001 on worker 0; expected"):
         check(learning_rate=0.1)
-    for name in ("eval_every", "eval_examples"):
-        with pytest.raises(UsageError, match=f"{name} is 999 here but differs in other workers; "
-                                             "expected the same command on every worker"):
-            check(**{name: 999})
+    for name, value in (("eval_every", 999), ("eval_examples", 999), ("accumulate_steps", 3)):
+        with pytest.raises(UsageError, match=f"{name} is {value} here but differs in other "
+                                             "workers; expected the same command on every worker"):
+            check(**{name: value})
 
 
 def test_another_configuration_is_another_run(tmp_path):

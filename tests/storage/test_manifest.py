@@ -85,7 +85,10 @@ def test_digest_sees_every_byte_of_a_file_and_both_ends_of_a_huge_one(tmp_path, 
 
     def digest(size, *ones):
         path.write_bytes(bytes(place in ones for place in range(size)))
-        return manifest.digest_file(str(path))
+        files.write_bytes("memory://bucket/file", path.read_bytes())
+        found = manifest.digest_file(str(path))
+        assert manifest.digest_file("memory://bucket/file") == found
+        return found
 
     for size in (0, 1, 39, 40):
         assert len({digest(size), *(digest(size, place) for place in range(size))}) == size + 1

@@ -99,6 +99,18 @@ def test_of_an_upload_that_was_killed_at_its_very_end_the_mark_goes(monkeypatch,
     assert len(store) == 5 and _read("memory://bucket/model") == WHOLE
 
 
+def test_what_is_left_is_found_by_one_list(monkeypatch, store):
+    for name in ("a", "b", "c"):
+        files.write_text(f"memory://bucket/{name}.tfrecord", "")
+    files.write_text("memory://bucket/half/.uploading", "")
+    files.write_text("memory://bucket/.tmp-d-0123456789ab", "")
+    asked, info = [], object_store._info
+    monkeypatch.setattr(object_store, "_info", lambda path: asked.append(path) or info(path))
+    files.clean_temporary("memory://bucket/")
+    assert sorted(store) == [f"/bucket/{name}.tfrecord" for name in ("a", "b", "c")]
+    assert asked and all(path.startswith("memory://bucket/half/") for path in asked)
+
+
 def test_an_upload_goes_over_what_a_killed_one_left_and_over_nothing_else(monkeypatch, store):
     with monkeypatch.context() as patch, pytest.raises(Killed):
         _die_at(patch, "put_file", 2)

@@ -3,11 +3,12 @@
 import dataclasses
 import os
 
+from bert_tf import cores
 from bert_tf.errors import UsageError, explain
 from bert_tf.serving.server import text_protos
 from bert_tf.storage import files
 
-CPUS = os.cpu_count() or 1
+CPUS = cores.usable()
 
 
 @dataclasses.dataclass(frozen=True)

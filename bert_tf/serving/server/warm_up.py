@@ -12,6 +12,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
+from bert_tf import cores
 from bert_tf.serving.server import inference, priority
 from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
 from bert_tf.serving.wire import protocol, tensor_proto
@@ -43,7 +44,7 @@ def warm_up(version, iterations=1):
     logs = _read(path)
     # A signature is compiled at its first request, by the thread that asks: as many at a time as
     # there are cores.
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count(),
+    with concurrent.futures.ThreadPoolExecutor(cores.usable(),
                                                initializer=priority.lower_priority) as pool:
         for _ in range(iterations):
             list(pool.map(lambda log: _run(version, log), logs))
