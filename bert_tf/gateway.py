@@ -28,6 +28,8 @@ def _parser():
                         ("key_file", "its PEM key"),
                         ("server_key_file", "a file with the API key that it asks for")):
         group.add_argument(f"--{name}", type=cli.path, metavar="FILE", help=about)
+    flag_types.add(group, "batch_size", cli.positive, 32, "rows it is asked at a time, at most its "
+                   "max_batch_size")
     group = parser.add_argument_group("ports")
     flag_types.add(group, "host", flag_types.host, "127.0.0.1", "address to listen on; 0.0.0.0 or "
                    ":: for all of the machine's")

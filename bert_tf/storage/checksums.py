@@ -16,6 +16,7 @@ from bert_tf.storage import disk, files, hub, local_copies, object_store
 
 NAME = "checksums.json"
 _SEAL = "blake2b"
+_EDITED = ("batching_params.pbtxt",)  # settings of who runs the server, not what was made
 
 
 @contextlib.contextmanager
@@ -37,7 +38,8 @@ def check(folder, names=None):
     """Compare a folder with its `checksums.json`, where it has one.
 
     Args:
-        folder: as `write` left it, or copied from there; further files are not checked.
+        folder: as `write` left it, or copied from there; further files are not checked, nor
+            settings that are there to be edited.
         names: files to look at; None for all of them.
 
     Raises:
@@ -46,7 +48,7 @@ def check(folder, names=None):
     path = os.path.join(folder, NAME)
     if not files.exists(path):
         return
-    held = listed(folder)
+    held = {name: facts for name, facts in listed(folder).items() if name not in _EDITED}
     if names is not None:
         held = {name: held[name] for name in names if name in held}
     check_files(folder, held, f"copying or making {folder} again; or, if the change is meant, "

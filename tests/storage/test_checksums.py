@@ -29,6 +29,20 @@ def test_a_folder_is_as_it_was_written(folder):
     checksums.check(folder)
 
 
+def test_settings_that_are_there_to_be_edited_may_be(tmp_path):
+    path = str(tmp_path / "model")
+    with checksums.new_folder(path) as temporary:
+        for name in ("saved_model.pb", "batching_params.pbtxt"):
+            files.write_text(os.path.join(temporary, name), "as written")
+    files.write_text(os.path.join(path, "batching_params.pbtxt"), "num_batch_threads { value: 8 }")
+    checksums.check(path)
+    files.remove(os.path.join(path, "batching_params.pbtxt"))
+    checksums.check(path)
+    files.write_text(os.path.join(path, "saved_model.pb"), "other")
+    with pytest.raises(BertTfError, match="saved_model.pb is damaged"):
+        checksums.check(path)
+
+
 @pytest.mark.parametrize("name", ["config.json", "assets/단어.txt"])
 def test_what_changed_is_named(folder, name):
     path = os.path.join(folder, name)

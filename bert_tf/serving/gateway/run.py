@@ -61,7 +61,7 @@ def make_app(flags):
     metrics = Metrics()
     backend = ClientBackend(
         flags.address, flags.models, Decoder(), limits, metrics,
-        tls=Tls(*tls) if flags.tls or any(tls) else None,
+        batch_size=flags.batch_size, tls=Tls(*tls) if flags.tls or any(tls) else None,
         api_key=flags.server_key_file and read_keys(flags.server_key_file)[0])
 
     async def answer_metrics(request):

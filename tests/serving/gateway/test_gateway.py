@@ -17,6 +17,7 @@ from bert_tf import cli, gateway
 from bert_tf.errors import UsageError
 from bert_tf.serving.gateway import client_backend
 from bert_tf.serving.gateway.client_backend import ClientBackend
+from bert_tf.serving.gateway.run import make_app
 from bert_tf.serving.server.codec import Decoder
 from bert_tf.serving.server.metrics import Metrics
 from bert_tf.serving.wire.request import Limits
@@ -61,6 +62,23 @@ def test_a_model_is_asked_what_it_is_once(posting):
         # The client asks for the description once as well.
         assert scripted.requests <= 2 + 3 * 2
         assert post(input="abcdefgh", truncate=False).status_code == 400
+
+
+def test_the_server_is_asked_as_many_rows_as_it_takes():
+    sizes = []
+
+    def answer(signature, inputs):
+        sizes.append((signature, len(inputs["text"])))
+        return _answer(signature, inputs)
+
+    scripted = ScriptedServer(answer, SIGNATURES)
+    with scripted.running("grpc") as address:
+        flags = gateway._parser().parse_args(
+            [f"--address={address}", f"--models={MODEL}", "--batch_size=4"])
+        with serving(make_app(flags)[1], timeout=SECONDS) as client:
+            body = client.post("/v1/embeddings", json={"model": MODEL, "input": ["a"] * 10}).json()
+    assert len(body["data"]) == 10
+    assert sorted(size for name, size in sizes if name == "embed") == [2, 4, 4]
 
 
 def test_labels_are_those_of_the_version_that_answers():
