@@ -110,9 +110,9 @@ class ExportConfig(EmbeddingOptions):
     max_terms: int | None = option(
         None, "tokens that sparse gives of a text, the heaviest (default: 256)", POSITIVE)
     serving_config: bool = option(
-        False, "write serving/models.config (for containers; not over your own) and "
-               "serving/models.local.config, with or without an export; an error where there is "
-               "no folder serving/ beside saved_models/")
+        False, "write serving/models.config (for containers) and serving/models.local.config, not "
+               "over your own, with or without an export; an error where there is no folder "
+               "serving/ beside saved_models/")
     check: str | None = option(
         None, "tell whether the inputs of saved_models/NAME/VERSION, any SavedModel, check their "
               "shapes; exit code 1 if some do not; nothing is run or written", metavar="VERSION")
@@ -241,11 +241,12 @@ def _write_serving_config(export_dir):
 
     saved_models = os.path.dirname(files.absolute(export_dir)) if export_dir else "saved_models"
     paths = write_configs(saved_models)
-    if not paths:
+    if paths is None:
         raise UsageError(explain(f"--serving_config for {saved_models}",
                                  "a folder saved_models with a folder serving beside it",
                                  "it in the checkout's folder"))
-    print("wrote " + " ".join(map(os.path.relpath, paths)))
+    print("wrote " + " ".join(map(os.path.relpath, paths)) if paths else
+          "nothing is written: both files are your own")
 
 
 def _parser():

@@ -67,6 +67,10 @@ def test_the_serving_config_follows_what_was_copied_and_removed(tmp_path, monkey
     assert capsys.readouterr().out == "wrote serving/models.local.config\n"
     assert own.read_text().startswith("# mine\n") and "copied" not in own.read_text()
     assert "copied" in config.read_text()
+    config.write_text("# mine, too\n")
+    assert cli.run(export.main, ["--serving_config"]) == 0
+    assert capsys.readouterr().out == "nothing is written: both files are your own\n"
+    assert config.read_text() == "# mine, too\n"
 
 
 @pytest.mark.parametrize(("arguments", "code", "message"), [

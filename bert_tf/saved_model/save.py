@@ -51,8 +51,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
         dtype: what the graph computes in, `float32` or `bfloat16`; or `int8`, whose products of
             weights are of whole numbers and all else float32. Outputs are float32.
         seq_length: the window in tokens, to which longer text is truncated; default what the run
-            trained
-            on, else all positions the model has.
+            trained on, else all positions the model has.
         top_k: predictions that `fill_mask` gives for a mask, and likeliest tokens from which
             `sample` draws the next.
         max_new_tokens: length of the continuations of `generate` and `sample`, for which so much

@@ -51,30 +51,30 @@ def write_batching_params(version):
 def write_configs(saved_models):
     """List every model in `saved_models` for servers: in `serving/`, where that is beside it.
 
-    `models.config` is for containers, which have the models at `/models`; one that a user wrote is
-    left alone. `models.local.config` has this machine's paths. A model is a folder of
+    `models.config` is for containers, which have the models at `/models`, `models.local.config` has
+    this machine's paths; what a user wrote under these names is left alone. A model is a folder of
     `saved_models` with at least one version in it. Nothing is written unless `saved_models` is
     `…/saved_models` and the folder `…/serving` exists, as in a checkout.
 
-    Returns: list of the paths written.
+    Returns: list of the paths written; None without those two folders.
     """
     saved_models = files.absolute(saved_models)
     serving = os.path.join(os.path.dirname(saved_models), "serving")
     if (files.is_remote(saved_models) or os.path.basename(saved_models) != "saved_models"
             or not files.is_folder(serving)):
-        return []
-    containers, local = os.path.join(serving, _CONTAINERS), os.path.join(serving, _LOCAL)
+        return None
+    written = []
     # Listing under the lock: of two exports that end together, the later one lists both.
     with locks.held(serving, wait=True):
         files.clean_temporary(serving)
         names = [name for name in files.list_folder(saved_models)
                  if not name.startswith(".") and versions(os.path.join(saved_models, name))]
-        files.write_text(local, _WRITTEN + _render(names, saved_models))
-        if (files.exists(containers)
-                and not files.read_text(containers).startswith(_WRITTEN)):
-            return [local]
-        files.write_text(containers, _WRITTEN + _HINT + _render(names, _IN_CONTAINERS))
-    return [containers, local]
+        for name, folder in ((_CONTAINERS, _IN_CONTAINERS), (_LOCAL, saved_models)):
+            path = os.path.join(serving, name)
+            if not files.exists(path) or files.read_text(path).startswith(_WRITTEN):
+                files.write_text(path, _WRITTEN + _HINT + _render(names, folder))
+                written.append(path)
+    return written
 
 
 def _render(names, folder):
