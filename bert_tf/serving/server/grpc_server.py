@@ -60,6 +60,7 @@ class GrpcServer:
             self.port = self._add(f"{host}:{flags.port}", tls)
             self._reserved.close()
         if flags.grpc_socket_path:
+            _refuse_live(flags.grpc_socket_path)  # gRPC would take it over
             before = os.umask(0o177)  # for its owner alone
             try:
                 self._add(f"unix:{flags.grpc_socket_path}", tls if tls and tls.verify else None)
@@ -72,7 +73,10 @@ class GrpcServer:
                 return self._server.add_insecure_port(address)
             return self._server.add_secure_port(address, tls.credentials())
         except RuntimeError as problem:
-            raise _in_use(address) from problem
+            if address.startswith("unix:"):
+                raise _refused(address, "is its folder there, and may files be made in it?",
+                               "--grpc_socket_path") from problem
+            raise _refused(address, "is it in use?") from problem
 
     async def start(self):
         """Listen and answer calls; the health service says SERVING from now on, of all services.
@@ -103,13 +107,22 @@ def _reserve(host, port):
         reserved.bind((host, port))
     except OSError as problem:
         reserved.close()
-        raise _in_use(f"{host}, port {port},") from problem
+        raise _refused(f"{host}, port {port},", problem.strerror, "--port or --host") from problem
     return reserved
 
 
-def _in_use(address):
-    return BertTfError(explain(f"cannot listen on {address} for gRPC: is it in use?",
-                               attempt="another --port"))
+def _refuse_live(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(path)
+        except OSError:
+            return  # nothing is there, or what a server that was killed left
+    raise _refused(f"unix:{path}", "another server listens there", "--grpc_socket_path")
+
+
+def _refused(address, why, flags="--port"):
+    return BertTfError(explain(f"cannot listen on {address} for gRPC: {why}",
+                               attempt=f"another {flags}"))
 
 
 class _KeyInterceptor(grpc.aio.ServerInterceptor):
