@@ -92,10 +92,13 @@ async function loadSignatures(wanted) {
   try {
     if (!model) return;
     const path = modelPath(model, number);
-    found.signatures = describe(await get(`${path}/metadata`));
+    const metadata = await get(`${path}/metadata`);
+    const told = metadata.model_spec.version;
+    found.signatures = describe(metadata);
     if (found.signatures.describe) found.description = await describedBy(path);
     found.hasAttention = !hasKey() && await get(attentionPath(model, number));
-    Object.assign(found.signatures, searches(found.signatures, await get(indexesPath(model, number))));
+    const indexes = await get(indexesPath(model, told));
+    Object.assign(found.signatures, searches(found.signatures, indexes, told));
   } finally {
     if (own === loads) {
       chosen = found;
@@ -158,7 +161,9 @@ async function submit(event) {
   $("answer").setAttribute("aria-busy", "true");
   try {
     const shown = await view.run(values, (method, body) =>
-      ask(modelPath(model, version()), method, { signature_name: name, ...body }));
+      // An index is of one version's vectors, whatever the latest one is by now.
+      ask(modelPath(model, chosen.signatures[name].version ?? version()), method,
+        { signature_name: name, ...body }));
     if (own === run) fill($("answer"), ...shown);
   } catch (error) {
     if (own === run) showError(error);

@@ -81,10 +81,10 @@ compare.fits = ({ inputs, outputs }, results) => only(inputs, "text") &&
   results.embedding?.kind === "vector" && outputs[results.embedding.value]?.rank === 2 &&
   outputs[results.embedding.value].dtype !== "DT_UINT8"; // packed bits: bytes have no cosine
 
-/** {name: signature} of searches in a model's indexes, by the vectors of its signature `embed`. */
-export function searches({ embed }, indexes) {
+/** {name: signature} of searches in a version's indexes, by the vectors of its signature `embed`. */
+export function searches({ embed }, indexes, version) {
   return Object.fromEntries((embed ? indexes : []).map((index) =>
-    [`search ${index}`, { ...embed, index }]));
+    [`search ${index}`, { ...embed, index, version }]));
 }
 
 /** A query: the passages of an index that are nearest to its vector. */
