@@ -44,6 +44,7 @@ def _parser():
     return parser
 
 
+@cli.nothing_kept()
 def main(argv=None):
     flags = _parser().parse_args(argv)
     if not flags.models or not flags.api:

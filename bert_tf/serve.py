@@ -14,6 +14,7 @@ from bert_tf import cli
 from bert_tf.without_keras import import_without_keras
 
 
+@cli.nothing_kept()
 def main(argv=None):
     from bert_tf.serving.server import config
 

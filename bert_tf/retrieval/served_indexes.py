@@ -5,6 +5,7 @@ import os
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.vector_index import VectorIndex
+from bert_tf.storage import files
 
 
 class ServedIndexes:
@@ -27,12 +28,14 @@ class ServedIndexes:
             if name in self._indexes:
                 raise UsageError(explain(f"two indexes called {name}", "names that differ"))
             self._indexes[name] = VectorIndex(folder)
-        self._digest = functools.cache(digest)
+        self._digest = functools.cache(lambda folder, written: digest(folder))
 
     def names(self, folder):
-        """Return the names of the indexes of the version in `folder`, whose files never change."""
+        """Return the names of the indexes of the version in `folder`."""
+        # A number that was deleted may come again.
+        digest = self._digest(folder, files.version(os.path.join(folder, "saved_model.pb")))
         return [name for name, index in self._indexes.items()
-                if index.manifest["options"].get("model_digest") == self._digest(folder)]
+                if index.manifest["options"].get("model_digest") == digest]
 
     def search(self, name, vector, k):
         """Return the k passages of an index that are nearest to a vector, as of

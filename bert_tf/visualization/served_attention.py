@@ -1,9 +1,11 @@
 """Attention pages of served versions, for the page of the embedded server."""
 
 import collections
+import os
 
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model.exported_encoder import exported_config, exported_window
+from bert_tf.storage import files
 from bert_tf.visualization.attention import MAX_LENGTH, attention, attention_page
 from bert_tf.visualization.source import load_encoder
 
@@ -18,7 +20,7 @@ class ServedAttention:
     """
 
     def __init__(self):
-        self._encoders = collections.OrderedDict()  # by folder, the last one used last
+        self._encoders = collections.OrderedDict()  # by folder and time, the last one used last
 
     def has_page(self, folder):
         """Return whether there can be pages of the version in a folder; files are looked at
@@ -33,7 +35,7 @@ class ServedAttention:
         """Return the page, str. Not for several threads at once.
 
         Args:
-            folder: of the version, whose files never change.
+            folder: of the version.
             name: what the page calls the model.
             text, text_pair: str; what exceeds the version's window or 128 tokens is truncated.
 
@@ -46,9 +48,11 @@ class ServedAttention:
                               name, text, text_pair)
 
     def _encoder(self, folder):
-        if folder not in self._encoders:
+        # A number that was deleted may come again.
+        key = folder, files.version(os.path.join(folder, "saved_model.pb"))
+        if key not in self._encoders:
             while len(self._encoders) >= _KEPT:
                 self._encoders.popitem(last=False)
-            self._encoders[folder] = load_encoder(folder, attention_probs=True)
-        self._encoders.move_to_end(folder)
-        return self._encoders[folder]
+            self._encoders[key] = load_encoder(folder, attention_probs=True)
+        self._encoders.move_to_end(key)
+        return self._encoders[key]

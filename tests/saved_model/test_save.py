@@ -206,6 +206,14 @@ def test_the_local_config_lists_every_model(quick, model_folder, tmp_path):
         (name, str(checkout / "saved_models" / name)) for name in ("ape", "zebra")]
 
 
+def test_a_version_is_there_though_servers_cannot_be_told(
+        quick, model_folder, tmp_path, capsys):
+    (tmp_path / "serving/models.local.config").mkdir(parents=True)  # which nobody can write
+    version = export_saved_model(model_folder, str(tmp_path / "saved_models/name"))
+    assert os.path.isfile(os.path.join(version, "saved_model.pb"))
+    assert "note: cannot read" in (out := capsys.readouterr().out) and "models.local.config" in out
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"dtype": "float33"}, "try dtype='float32'"),
     ({"seq_length": 25}, "5 to 24"),

@@ -79,6 +79,22 @@ def test_packed_bits_are_searched_as_components(browser, address):
     assert set(np.abs(sent).flat) == {1}
 
 
+def test_a_version_whose_number_comes_again_is_another_one(tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(PASSAGES))
+    options = {"dimensions": None, "precision": "float32", "shard_size": 9,
+               "approximate": False, "seed": 0, "model_digest": "second"}
+    stored = StoredVectors(options, counts)
+    build_index(str(tmp_path / "wiki"), options, [str(tmp_path / "corpus.txt")],
+                lambda: stored, {})
+    path = tmp_path / "7/saved_model.pb"
+    path.parent.mkdir()
+    indexes = ServedIndexes([str(tmp_path / "wiki")], lambda _: path.read_text())
+    path.write_text("first")
+    assert indexes.names(str(path.parent)) == []
+    path.write_text("second")
+    assert indexes.names(str(path.parent)) == ["wiki"]
+
+
 def test_what_is_asked_and_refused(address):
     def names(**query):
         return httpx.get(f"{address}/page/indexes", params=query).json()

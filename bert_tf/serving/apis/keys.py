@@ -31,11 +31,11 @@ class Keys:
     def read(cls, path):
         """Read `--api_key_file`; errors as of `read_keys`.
 
-        That others than its owner may read it is said in the log.
+        That others than its owner and group may read it is said in the log.
         """
         keys = read_keys(path)
-        if not files.is_remote(path) and os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            _log.warning("%s can be read by others than its owner; chmod 600 %s", path, path)
+        if not files.is_remote(path) and os.stat(path).st_mode & stat.S_IRWXO:
+            _log.warning("%s can be read by everybody; chmod o= %s", path, path)
         return cls(keys)
 
     def check(self, authorization):

@@ -140,10 +140,15 @@ class _Lane:
     def _start(self):
         self._end()
         context = multiprocessing.get_context("spawn")
-        self._connection, other = context.Pipe()
-        self._process = context.Process(target=_work, args=[other, self._nice], daemon=True)
-        self._process.start()
-        other.close()
+        connection, other = context.Pipe()
+        with other:
+            process = context.Process(target=_work, args=[other, self._nice], daemon=True)
+            try:
+                process.start()
+            except OSError:  # no process or file more: the next request tries again
+                connection.close()
+                raise
+        self._connection, self._process = connection, process
 
     def _end(self):
         if self._process is not None:

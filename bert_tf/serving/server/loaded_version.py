@@ -123,7 +123,7 @@ def _functions(signatures, constant_kernels):
 
 def _read_meta_graph(path, tags):
     file = os.path.join(path, "saved_model.pb")
-    if not files.exists(file):
+    if not files.exists(file) and os.access(path, os.X_OK):  # else it says who may not read it
         raise error("no_saved_model")
     with files.open_binary(file) as stream:
         data = stream.read()

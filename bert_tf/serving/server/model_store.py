@@ -207,7 +207,9 @@ class ModelStore:
                     version.loaded, version.batching = await self._in_thread(
                         self._load_now, version.path)
             except Exception as failure:
-                problem = failure if isinstance(failure, ServingError) else error("not_loaded")
+                # Without the frames of its traceback, which hold what was loaded.
+                problem = ServingError(failure.code, failure.message) if isinstance(
+                    failure, ServingError) else error("not_loaded")
                 _log.error("model %s version %d failed to load (%d of %d)", name, version.number,
                            attempt, tries, exc_info=failure)
                 if attempt < tries and version.aspired:

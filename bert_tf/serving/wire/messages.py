@@ -125,7 +125,9 @@ _BY_CODE = {
                          "shape; pad_variable_length_inputs pads rows of different lengths",
         "output_axis": "an output has no batch axis, and cannot be parted again",
         "output_size": "an output has other rows than the inputs, and cannot be parted again",
-        "label_unavailable": "a label for version {version} of model {name}, which is not there",
+        "label_unavailable": "a label for version {version} of model {name}, which is not loaded; "
+                             "if the label is new, try "
+                             "--allow_version_labels_for_unavailable_models=true",
         "rest_no_origin": "a preflight request without Origin"},
     "RESOURCE_EXHAUSTED": {
         "memory": "the request takes too much memory to be decoded",

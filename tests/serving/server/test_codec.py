@@ -5,6 +5,7 @@ import contextlib
 import gc
 import gzip
 import json
+import multiprocessing
 import os
 import sys
 import threading
@@ -74,6 +75,17 @@ def test_large_requests_are_decoded_in_another_process(decode, monkeypatch):
     with pytest.raises(TooLargeError):
         decode(rest_json.read_predict, gzip.compress(os.urandom(40_000) * 100, 1), True, SIGNATURES,
                LIMITS)
+
+
+def test_a_process_that_cannot_be_started_is_started_later(decode, monkeypatch):
+    def refused(self):
+        raise BlockingIOError("no process more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(multiprocessing.get_context("spawn").Process, "start", refused)
+        with pytest.raises(BlockingIOError):
+            decode(process, bytes(AT_ONCE + 1))
+    assert decode(process, bytes(AT_ONCE + 1)) != os.getpid()
 
 
 def test_a_refused_request_is_not_kept():
