@@ -41,7 +41,7 @@ from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
-from bert_tf.training.strategy import barrier, explained_loss_of_workers, is_chief
+from bert_tf.training.strategy import barrier, devices, explained_loss_of_workers, is_chief
 
 # The model of each objective: its task, and options of that.
 _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
@@ -227,6 +227,8 @@ class PretrainingRun(RunFolder):
         elif self.options.holdout:
             print("held out: nothing, the text has too few documents (a blank line ends one, with "
                   "--split none each line is one); there is no evaluation")
+        if self.is_chief:
+            print(f"devices: {devices(self.strategy)}")
         with explained_errors():
             trained = train(model, optimizer, self.strategy, train_config,
                             self.input_data("train", train_config), held_out, self.path(),

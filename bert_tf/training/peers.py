@@ -51,12 +51,16 @@ class Peers:
         context.context().configure_coordination_service(service_type="")
         CollectiveAllReduceExtended._enable_check_health = False
 
-    def meet(self):
+    def meet(self, gpus=0):
         """Wait for all of them, then begin to watch.
+
+        Args:
+            gpus: of this process.
 
         Raises:
             BertTfError: one did not come within `ARRIVAL` seconds; it is named.
-            UsageError: one takes itself for another worker; it is named.
+            UsageError: one takes itself for another worker, or has another number of GPUs; it is
+                named.
         """
         others = [index for index in range(len(self._cluster.workers))
                   if index != self._cluster.index]
@@ -73,12 +77,23 @@ class Peers:
                 print(f"waiting for {names}", file=sys.stderr)
                 reminded = now
             time.sleep(0.2)
-        if strange := [self._cluster.name(index) for index in others if self._is_other(index)]:
+        devices = {index: found for index in others if (found := self._devices(index))}
+        own = self._cluster.name(self._cluster.index)
+        if strange := [self._cluster.name(index) for index, found in devices.items()
+                       if f"/task:{index}/".encode() not in found]:
             time.sleep(_ROUND)  # so that those ask this one, too
             raise UsageError(explain(
-                f"{', '.join(strange)} in the list of {self._cluster.name(self._cluster.index)} "
-                "has another number in its own",
+                f"{', '.join(strange)} in the list of {own} has another number in its own",
                 "the same list of workers in each TF_CONFIG, and the index of each in it"))
+        counts = {index: found.count(f"/task:{index}/device:GPU:".encode())
+                  for index, found in devices.items()}
+        if unequal := [f"{self._cluster.name(index)} has {count} GPUs"
+                       for index, count in counts.items() if count != gpus]:
+            time.sleep(_ROUND)
+            raise UsageError(explain(
+                f"{', '.join(unequal)}, {own} {gpus}", "as many on each",
+                "CUDA_VISIBLE_DEVICES; with TF_CPP_MIN_LOG_LEVEL=0 TensorFlow tells why it does "
+                "not find one"))
         for index in others:
             threading.Thread(target=self._watch, args=(index,), daemon=True).start()
 
@@ -90,14 +105,14 @@ class Peers:
             return False
         return True
 
-    def _is_other(self, index):
-        """Whether the process at a worker's address says that it is another worker."""
+    def _devices(self, index):
+        """The devices that the process at a worker's address says it has, with its number; bytes.
+        """
         with grpc.insecure_channel(self._cluster.workers[index], _CHANNEL) as channel:
             try:
-                answer = channel.unary_unary(_STATUS)(b"", timeout=_ANSWER)
+                return channel.unary_unary(_STATUS)(b"", timeout=_ANSWER)
             except grpc.RpcError:
-                return False  # lost, as the watch will find
-        return f"/task:{index}/".encode() not in answer
+                return b""  # lost, as the watch will find
 
     def _watch(self, index):
         known = None

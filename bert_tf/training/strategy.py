@@ -23,9 +23,10 @@ def _multi_worker():
 
     cluster = find_cluster()
     Peers.prepare()
+    gpus = len(tf.config.get_visible_devices("GPU"))
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": cluster.workers}), task_type="worker",
-        task_id=cluster.index, rpc_layer="grpc")
+        task_id=cluster.index, rpc_layer="grpc", num_accelerators={"GPU": gpus})
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except RuntimeError as error:
@@ -36,7 +37,7 @@ def _multi_worker():
             f"{cluster.name(cluster.index)} cannot listen at its address: {error.message}",
             attempt="a port that is free on this machine")) from error
     peers = Peers(cluster)
-    peers.meet()
+    peers.meet(gpus)
     _peers = peers
     return strategy
 
@@ -87,6 +88,12 @@ def make_strategy(name="mirrored", num_devices=1):
     on_cpu = not tf.config.list_logical_devices("GPU")
     return tf.distribute.MirroredStrategy(
         _devices(), tf.distribute.ReductionToOneDevice() if on_cpu else None)
+
+
+def devices(strategy):
+    """Return what trains in all processes together, such as `8 x GPU`."""
+    kind = tf.DeviceSpec.from_string(strategy.extended.worker_devices[0]).device_type
+    return f"{strategy.num_replicas_in_sync} x {kind}"
 
 
 def has_workers(strategy):

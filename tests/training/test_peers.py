@@ -116,3 +116,15 @@ def test_a_worker_that_takes_itself_for_another_one(servers):
     told = rf"{re.escape(names[1])} in the list of {re.escape(names[0])} has another number"
     with pytest.raises(UsageError, match=told):
         watched.meet()
+
+
+def test_workers_with_unequal_numbers_of_gpus(servers):
+    """Their collectives would be of sizes that differ."""
+    one, two, _ = servers
+    device = b"/job:worker/replica:0/task:%d/device:%s"
+    one.answers = [b" ".join(device % (1, name) for name in (b"CPU:0", b"GPU:0", b"GPU:1"))]
+    two.answers = [b" ".join(device % (2, name) for name in (b"CPU:0", b"GPU:0"))]
+    watched, names = watch(one, two)
+    told = rf"{re.escape(names[2])} has 1 GPUs, {re.escape(names[0])} 2; expected as many on each"
+    with pytest.raises(UsageError, match=told):
+        watched.meet(gpus=2)

@@ -1,5 +1,6 @@
 """Strategies by name."""
 
+import json
 import types
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.training import strategy
+from bert_tf.training import peers, strategy
 from bert_tf.training.strategy import distribute, make_strategy
 
 
@@ -23,6 +24,27 @@ def test_devices_are_made_before_tensorflow_works_or_not_at_all():
 def test_several_workers_take_no_devices_that_they_would_leave_idle():
     with pytest.raises(UsageError, match="num_devices=2 with strategy=multi_worker.*try more work"):
         make_strategy("multi_worker", 2)
+
+
+def test_a_worker_has_a_replica_on_each_of_its_gpus(monkeypatch):
+    made, met = [], []
+
+    class Peers:
+        def __init__(self, cluster):
+            self.meet = met.append
+
+        @staticmethod
+        def prepare():
+            """Do nothing."""
+
+    monkeypatch.setattr(peers, "Peers", Peers)
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind] * 3)
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", made.append)
+    monkeypatch.setattr(strategy, "_peers", None)
+    monkeypatch.setenv("TF_CONFIG", json.dumps({
+        "cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}))
+    make_strategy("multi_worker")
+    assert made[0].num_accelerators() == {"GPU": 3} and made[0].task_id == 1 and met == [3]
 
 
 class Workers:
