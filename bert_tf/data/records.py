@@ -292,7 +292,7 @@ class Records:
         self.paths = list(paths)
         self.offsets = [index["offsets"] for index in files.each(read_index, self.paths)]
         self.first = np.cumsum([0, *(len(offsets) - 1 for offsets in self.offsets)])
-        self._open = functools.lru_cache(_OPEN_FILES)(local_copies.open_local)
+        self._open = functools.lru_cache(_OPEN_FILES)(local_copies.opener())
         total = sum(int(offsets[-1]) for offsets in self.offsets)
         # What the cache cannot hold is not fetched in whole shards, again and again.
         self._in_ranges = bool(self.paths) and not local_copies.fits_local(self.paths[0], total)

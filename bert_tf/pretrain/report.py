@@ -1,6 +1,7 @@
 """What a finished pre-training run tells: figures beside their baselines, and the model at work."""
 
 import itertools
+import os
 import shlex
 
 import tensorflow as tf
@@ -13,7 +14,7 @@ from bert_tf.saved_model.next_commands import (
     serve_command,
 )
 from bert_tf.saved_model.save import export_notes
-from bert_tf.storage import local_copies
+from bert_tf.storage import files, local_copies
 
 
 def report(run, metrics, version):
@@ -44,9 +45,15 @@ def report(run, metrics, version):
     print_next({
         "serve it": serve_command(export_dir),
         "ask it, from another terminal": query_command(export_dir, text),
-        "see how it learned": shlex.join(["tensorboard", "--logdir", run.path("logs")]),
+        "see how it learned": _show_training(run.path()),
         "export another version": python_command(
             "export", "--model", run.path(), "--export_dir", export_dir, "--dtype", "bfloat16")})
+
+
+def _show_training(folder):
+    if files.is_remote(folder):  # where TensorBoard reads with further packages only
+        return python_command("visualize", "training", "--run", folder)
+    return shlex.join(["tensorboard", "--logdir", os.path.join(folder, "logs")])
 
 
 def figures(metrics):

@@ -35,7 +35,16 @@ def staged(path):
     return staging.staged(path) if is_remote(path) else contextlib.nullcontext(path)
 
 
-def open_local(path):
-    """Open for reading bytes, without a buffer; the file has a descriptor of the system's."""
-    with files.explained("read", path):
-        return staging.open_local(path) if is_remote(path) else open(path, "rb", buffering=0)
+def opener():
+    """Return `open_local(path)`, which opens for reading bytes, without a buffer.
+
+    The file has a descriptor of the system's. Of an object it is asked once, at its first time,
+    whether it is another one than that in the cache.
+    """
+    open_staged = staging.opener()
+
+    def open_local(path):
+        with files.explained("read", path):
+            return open_staged(path) if is_remote(path) else open(path, "rb", buffering=0)
+
+    return open_local

@@ -9,9 +9,10 @@ import os
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import checksums, files
 
-# Options that say how and where to work, not what the result is: a run resumes under others.
+# Options that say how and where to work, not what the result is: a run resumes under others. Of
+# text the content counts, wherever it lies.
 MAY_CHANGE = frozenset({
-    "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
+    "input", "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
     "num_processes", "num_devices", "strategy", "accumulate_steps", "log_every", "eval_every",
     "eval_examples", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"})
 _BLOCK = 1 << 20
@@ -50,6 +51,12 @@ def digest_file(path):
 
 
 @functools.cache
+def _samples(path, version):
+    """Return `digest_file` of a large file, for all stages as long as its `version` stays."""
+    return digest_file(path)
+
+
+@functools.cache
 def _read_whole(path, version):
     """Return the digest of all of a file, read once for all stages as long as its `version`
     stays."""
@@ -68,10 +75,9 @@ def _facts(path, known=None, verify=False):
         verify: read it whole all the same.
     """
     size, mark = files.version(path)
-    samples = digest_file(path)
     if size <= _BLOCK * _BLOCKS:
-        return {"content": samples}
-    facts = {"version": [size, mark], "samples": samples}
+        return {"content": digest_file(path)}
+    facts = {"version": [size, mark], "samples": _samples(path, (size, mark))}
     if known and not verify and facts.items() <= known.items():
         _say_unread(path)
         return known

@@ -13,6 +13,7 @@ use, an exclusive one that it is being filled. Any number of processes may share
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import io
 import json
@@ -116,14 +117,20 @@ class _StagedFile(io.FileIO):
         fcntl.flock(self.fileno(), fcntl.LOCK_SH)
 
 
-def open_local(path):
-    """Open an object's local copy; the file has a descriptor of the system's."""
-    path, key, wanted, name = _locate(path)
-    entry, lock = _fetch(key, wanted)
-    try:
-        return _StagedFile(os.path.join(entry, name))
-    finally:
-        os.close(lock)
+def opener():
+    """Return `open_local(path)`, which opens an object's local copy; the file has a descriptor of
+    the system's. The store is asked for what an object is at its first time only."""
+    locate = functools.cache(_locate)
+
+    def open_local(path):
+        path, key, wanted, name = locate(path)
+        entry, lock = _fetch(key, wanted)
+        try:
+            return _StagedFile(os.path.join(entry, name))
+        finally:
+            os.close(lock)
+
+    return open_local
 
 
 @contextlib.contextmanager

@@ -72,6 +72,9 @@ def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
     start(folder, 1, **{**options, "eval_every": 7, "checkpoint_every": 1,
                         "export_dir": "elsewhere", "accumulate_steps": 2}).claim([str(text)])
     start(folder, 1, **{**options, "overwrite": True}).claim([str(text)])  # the same run
+    moved = tmp_path / "moved.txt"
+    moved.write_text("some text")
+    start(folder, 1, **{**options, "input": str(moved)}).claim([str(moved)])
     other = {**options, "learning_rate": 0.1}
     with pytest.raises(UsageError, match="another run .learning_rate was 0.001, now 0.1"):
         start(folder, 1, **other).claim([str(text)])
@@ -87,6 +90,8 @@ def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypat
     (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).stated()}))
     monkeypatch.setattr(strategy, "has_workers", lambda _: True)
     def add_chiefs(_, own):  # its defaults in two parts, and their squares
+        if own[0]:  # a checksum
+            return np.multiply(own, 2)
         default = 1 if own[1] in (1, 3) else 1000
         return np.add(own, [0, default, 0, default ** 2])
 
@@ -108,6 +113,31 @@ def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypat
         with pytest.raises(UsageError, match=f"{name} is {value} here but differs in other "
                                              "workers; expected the same command on every worker"):
             check(**{name: value})
+
+
+def test_other_files_of_the_model_than_those_of_other_workers_are_refused(tmp_path, monkeypatch):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model_config.json").write_text("{}")
+    (model / "model.index").write_text("of the chief")
+    text = tmp_path / "a.txt"
+    text.write_text("some text")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run = start(folder, 1, init=str(model))
+    run.claim([str(text)])
+    run.is_chief = False
+    check_same_command(run)
+    (model / "model.index").write_text("another copy")
+    with pytest.raises(UsageError, match="model has other files here than on worker 0"):
+        check_same_command(run)
+    (model / "model.index").write_text("of the chief")
+    monkeypatch.setattr(strategy, "has_workers", lambda _: True)
+    monkeypatch.setattr(strategy, "sum_over_workers", lambda _, own: np.multiply(
+        own, 2) + (own[0] > 0))  # of a checksum, the only large number
+    run.strategy = mirrored(2)
+    with pytest.raises(UsageError, match="checksum of the model's configuration is .* differs in"):
+        check_same_command(run)
 
 
 def test_another_configuration_is_another_run(tmp_path):

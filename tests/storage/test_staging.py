@@ -52,7 +52,7 @@ def test_what_was_used_longest_ago_goes_first_and_what_is_in_use_never(cache):
     with local_copies.staged("memory://bucket/a") as first:
         for name in "bc":
             _read(f"memory://bucket/{name}")
-        stream = local_copies.open_local("memory://bucket/b")
+        stream = local_copies.opener()("memory://bucket/b")
         _read("memory://bucket/d")  # room for two more than a, which is the oldest
         assert _held(cache) <= 1000
         with open(first) as held:
