@@ -112,7 +112,8 @@ def _nearest(unknown, flags):
                 for flag in reversed(flags)}
     word = unknown.lstrip("-").replace("-", "_")
     near = difflib.get_close_matches(f"--{word}", flags, n=1)
-    return initials.get(unknown) or (near or ["--help"])[0]
+    begun = [flag for flag in flags if f"--{word}".startswith(f"{flag}_")]  # --init_checkpoint
+    return initials.get(unknown) or (begun or near or ["--help"])[0]
 
 
 def path(text):

@@ -66,6 +66,7 @@ def learn_vocab(config):
         BertTfError: the text does not do.
     """
     from bert_tf.data.documents import expand_inputs
+    from bert_tf.tokenization import tokenizer_config
     from bert_tf.tokenization.vocabulary import MANIFEST
 
     output = config.output
@@ -91,7 +92,8 @@ def learn_vocab(config):
         paths = [path for path in expand_inputs(config.input, spool)
                  if files.resolved(path) != own]
         stack.enter_context(locks.held(folder))
-        files.clean_temporary(folder)
+        for name in (output, record, tokenizer_config.NAME):  # others may be at work beside them
+            files.clean_temporary(folder, os.path.basename(name))
         if files.exists(output):
             if not files.exists(record) and not config.overwrite:
                 raise UsageError(explain(f"{output} exists, from elsewhere",

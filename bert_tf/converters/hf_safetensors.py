@@ -123,11 +123,11 @@ def write_model(checkpoint, folder):
         classes = ", ".join(name for _, name, _ in MODELS[config.family])
         raise UsageError(explain(f"the hf format has no class for {plain} of family "
                                  f"{config.family!r}", f"what one of {classes} computes"))
-    if task["task"] == "classifier" and (config.pooling == "dense") != _needs_pooler(
-            config.family, task):
+    needs = _needs_pooler(config.family, task)
+    if (needs or task["task"] == "classifier") and (config.pooling == "dense") != needs:
         raise UsageError(explain(
-            f"a classifier of pooling={config.pooling!r} cannot be written as {architectures[0]}",
-            repr(FAMILY_DEFAULTS[config.family].get("pooling", "dense"))))
+            f"a {task['task']} of pooling={config.pooling!r} cannot be written as "
+            f"{architectures[0]}", repr(FAMILY_DEFAULTS[config.family].get("pooling", "dense"))))
     values = {"architectures": architectures, **values}
     if "labels" in task:
         values |= hf_config.write_classes(task)

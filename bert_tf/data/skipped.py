@@ -58,8 +58,8 @@ def skipped_documents(paths, split, dedupe, exclude, num_processes=1, progress=F
     Returns:
         `(skipped, counts)`: a tuple of `(path, bits)` with one bit a document, as `np.packbits`
         makes them, for `read_kept`; and a dict of `documents`, `exact_duplicates`,
-        `near_duplicates` and `excluded`, a list of `file`, `texts` and `documents`; what is
-        excluded counts there only.
+        `near_duplicates` and `excluded`, a list of `file`, `texts` and `documents`. What is the
+        same as an excluded text counts there only; what is nearly so is a near duplicate.
 
     Raises:
         UsageError: a table has no such column.
@@ -119,7 +119,9 @@ def told(counts, split):
     if counts["exact_duplicates"] or counts["near_duplicates"]:
         lines.append(f"duplicates: {counts['exact_duplicates']:,} copies and "
                      f"{counts['near_duplicates']:,} near copies of {counts['documents']:,} "
-                     "documents are skipped")
+                     "documents are skipped"
+                     + (", near copies of excluded texts among them" if counts["excluded"]
+                        and counts["near_duplicates"] else ""))
     for each in counts["excluded"]:
         hint = "" if each["documents"] or split == "none" else (
             " (a text is compared with whole documents; with --split none every line is one)")

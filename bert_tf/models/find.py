@@ -80,7 +80,8 @@ def model_files(path):
     """Return the files of a model folder, those of a checkpoint, or the path itself."""
     given, path = path, hub.local(path)
     folder = model_folder(path) or path
-    found = [os.path.join(folder, name) for name in files.list_folder(folder)]
+    parts = [folder, *(os.path.join(folder, half) for half in ("discriminator", "generator"))]
+    found = [os.path.join(part, name) for part in parts for name in files.list_folder(part)]
     found = hub.without_others(given, folder, list(filter(files.is_file, found)))
     if found:
         return found

@@ -10,7 +10,7 @@
 
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
-from bert_tf.data.tables import BadRow
+from bert_tf.data.tables import BadRow, id_prefixes
 from bert_tf.embedder import model_digest
 from bert_tf.errors import BertTfError, explain
 from bert_tf.finetune.known import completed, known_options
@@ -54,6 +54,8 @@ class Prediction(OutputFolder):
         paths = files.expand(options.input)
         stored = {name: value for name, value in options.stored().items()
                   if name not in _UNSTORED} | {"model_digest": model_digest(options.model)}
+        if len(paths) > 1 and "id" not in self.asked:  # rows may be called as their files are
+            stored["id_prefixes"] = id_prefixes(paths)
         before = manifest.finished(self.path(MANIFEST), stored, paths, options.overwrite,
                                    options.verify_inputs)
         if before:

@@ -96,6 +96,8 @@ def complete(options):
     _check_sources(options)
     options, config = _model_config(options)
     options = _choose_objective(options, config)
+    if options.objective in PAIRS and config.pooling == "first":  # as after masked tokens alone
+        config = config.replace(pooling="dense")
     _check_causal(options, config)
     defaults = training_defaults(options.preset)
     options = _filled(

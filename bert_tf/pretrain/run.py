@@ -20,6 +20,7 @@ from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
 from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import UsageError, explain
+from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import generator_config
 from bert_tf.pretrain.baselines import baselines
 from bert_tf.pretrain.same_command import check_same_command
@@ -81,11 +82,11 @@ class PretrainingRun(RunFolder):
         if self.is_chief:
             self.check()
             inputs = self.read_inputs()
-            self.claim(inputs)
+            resumes = self.claim(inputs)
             if not self.is_trained():
                 if self.options.init:
                     self.init_folder()  # before other workers look for it
-                self.make_vocabulary(inputs)
+                self.make_vocabulary(inputs, resumes)
                 self.make_examples(inputs)
         barrier(self.strategy)
         check_same_command(self)
@@ -106,8 +107,12 @@ class PretrainingRun(RunFolder):
         manifest.check_own(self.path("run.json"), _MADE_BY_TRAINING, "objective")
         for text in self.options.exclude:
             excluded_file(text)
-        if source := self.given_tokenizer():
-            source.load()
+        if source := self.given_tokenizer(lambda: read_model(self.options.init).tokenizer):
+            tokenizer = source.load()
+            if self.options.init and len(tokenizer.vocabulary) > self.config.vocab_size:
+                raise UsageError(explain(
+                    f"{self.options.init} has {len(tokenizer.vocabulary)} pieces and a table of "
+                    f"{self.config.vocab_size} rows", "a row for each piece"))
 
     def read_inputs(self):
         """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
@@ -119,7 +124,10 @@ class PretrainingRun(RunFolder):
         return [path]
 
     def claim(self, inputs):
-        """Take the run folder; refuse another run's, or clear it under --overwrite."""
+        """Take the run folder; refuse another run's, or clear it under --overwrite.
+
+        Returns: whether it is this run's already.
+        """
         record = self.path("run.json")
         options = self.stated()
         # A run that never finished a stage has nothing to lose.
@@ -130,12 +138,13 @@ class PretrainingRun(RunFolder):
             if found.get("sources", sources) != sources:  # not noted of runs from before
                 changed = "the files of --init, --vocab or --exclude changed"
             if not changed:
-                return
+                return True
             if not replace:
                 raise UsageError(explain(f"{self.path()} holds another run ({changed})",
                                          attempt="another output folder, or --overwrite"))
         self.begin(record, (*_MADE_BY_TRAINING, "model_config.json"), options, inputs,
                    sources=sources, **self.facts)
+        return False
 
     def changes_of_config(self):
         """How the model of a run that began differs from the one asked for: a str, or ""."""
@@ -151,11 +160,15 @@ class PretrainingRun(RunFolder):
         """The options that decide what comes out, as manifests have them."""
         return manifest.result_options({**self.options.stored(), "pairs": self.options.pairs})
 
-    def given_tokenizer(self):
-        """`TokenizerSource` of `--vocab` or `--init`; None where a vocabulary is learned."""
+    def given_tokenizer(self, start):
+        """`TokenizerSource` of `--vocab` or `--init`; None where a vocabulary is learned.
+
+        Args:
+            start: function that gives the folder with the tokenizer of `--init`.
+        """
         given = self.options.vocab
         if self.options.init:
-            given = read_model(self.options.init).tokenizer
+            given = start()
             if files.exists(os.path.join(given, VOCABULARY_NAME)):
                 given = os.path.join(given, VOCABULARY_NAME)
         return TokenizerSource(given, **self.options.text_options()) if given else None
@@ -173,9 +186,15 @@ class PretrainingRun(RunFolder):
         """The run's tokenizer."""
         return load_tokenizer(self.tokenizer_folder())
 
-    def make_vocabulary(self, inputs):
-        """Learn or copy the vocabulary, with its tokenizer's options."""
-        source = self.given_tokenizer()
+    def make_vocabulary(self, inputs, resumes):
+        """Learn or copy the vocabulary, with its tokenizer's options, unless a run that `resumes`
+        did so."""
+        record = self.path("vocab.json")
+        if resumes and files.exists(record) and not self.options.overwrite:
+            manifest.check_made(record)
+            print(f"vocabulary: that in {self.tokenizer_folder()} is reused")
+            return
+        source = self.given_tokenizer(self.init_folder)  # where its casing is told
         text_options = {name: value or False for name, value in self.options.text_options().items()
                         if value or name != "pretokenize"}
         if source:
@@ -184,7 +203,6 @@ class PretrainingRun(RunFolder):
         else:
             options = {"vocab_size": self.options.vocab_size, **text_options}
             sources = inputs
-        record = self.path("vocab.json")
         if manifest.finished(record, options, sources, self.options.overwrite):
             print(f"vocabulary: that in {self.tokenizer_folder()} is reused")
             return
@@ -294,7 +312,8 @@ class PretrainingRun(RunFolder):
         vocabulary = made["vocabulary"]
         rows = vocabulary["size"]
         if self.options.init:  # published tables often have more rows than there are pieces
-            rows = max(rows, self.config.vocab_size)
+            start = ModelConfig.load(os.path.join(self.init_folder(), CONFIG)).vocab_size
+            rows = max(rows, start)
         config = self.config.replace(vocab_size=rows, padding_id=vocabulary["pad_id"])
         if self.options.max_seq_length > config.longest:  # RoBERTa counts from its padding id on
             raise UsageError(explain(

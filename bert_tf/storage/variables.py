@@ -5,6 +5,7 @@ import errno
 import glob
 import math
 import os
+import re
 import tempfile
 
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -81,8 +82,12 @@ def find_checkpoint(path):
                                   "folder/NAME"))
     if len(found) > 1:
         raise UsageError(explain(f"{path} holds the checkpoints {', '.join(found)}",
-                                 attempt=os.path.join(path, found[0])))
+                                 attempt=os.path.join(path, max(found, key=_numbers))))
     return os.path.join(path, found[0])
+
+
+def _numbers(name):
+    return [int(number) for number in re.findall(r"\d+", name)]
 
 
 def read_variables(prefix):

@@ -1,9 +1,9 @@
 """Which special tokens a `tokenizer.json` puts around one segment, and around two."""
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import NoTextError, UsageError, explain
 
 
-class UnknownRules(UsageError):
+class UnknownRules(NoTextError):
     """A pipeline that none of our tokenizers runs."""
 
 
