@@ -31,6 +31,7 @@ CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
     (pretrain.main, ["--train_step=4"], "unknown argument --train_step=4; try --train_steps"),
     (pretrain.main, ["--zzz"], "unknown argument --zzz; try --help"),
     (pretrain.main, ["--lr", "1e-4"], "unknown argument --lr; try --learning_rate"),
+    (pretrain.main, ["--init_checkpoint", "a"], "unknown argument --init_checkpoint; try --init"),
     (finetune.main, ["--tsak", "cola"], "unknown argument --tsak; try --task"),
     (finetune.main, ["--bs=8"], "unknown argument --bs=8; try --batch_size"),
     (pretrain.main, ["--learning-rate=0"], "learning_rate=0.0; expected above 0"),

@@ -292,6 +292,9 @@ BIAS, POOLER = "cls/predictions/output_bias", "bert/pooler/dense/kernel"
     ("bert", lambda path: os.remove(f"{path}/bert_model.ckpt.index"), "no checkpoint at"),
     ("bert", lambda path: shutil.copy(f"{path}/bert_model.ckpt.index", f"{path}/b.index"),
      r"holds the checkpoints b, bert_model.ckpt; try .*google/b$"),
+    ("bert", lambda path: [
+        shutil.copy(f"{path}/bert_model.ckpt.index", f"{path}/m.ckpt-{step}.index")
+        for step in (0, 90, 100)], r"; try .*google/m.ckpt-100$"),
 ])
 def test_bad_folders_are_one_clear_line(family, spoil, message, tmp_path):
     path = written(tmp_path, family)

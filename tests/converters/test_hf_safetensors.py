@@ -281,6 +281,8 @@ def test_what_we_cannot_compute_is_refused_by_name(shared, tmp_path, name, confi
     ("albert", {"embedding_size": 8}, {"task": "encoder"}, "embedding_size=8"),
     ("roberta", {}, {"task": "pretraining", "sentence_task": "next_sentence"},
      "no class for {'task': 'pretrain"),
+    ("bert", {"pooling": "first"}, {"task": "pretraining", "sentence_task": "next_sentence"},
+     "a pretraining of pooling='first' cannot be written as BertForPreTraining; expected 'dense'"),
     ("roberta", {"pooling": "dense"}, {"task": "classifier", "labels": ["a", "b"]},
      "a classifier of pooling='dense' cannot be written as RobertaForSequenceClassification"),
     ("roberta", {"label_head": "linear"}, {"task": "classifier", "labels": ["a", "b"]},

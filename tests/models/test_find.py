@@ -3,7 +3,7 @@
 import pytest
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.models.find import OURS, find_model
+from bert_tf.models.find import OURS, find_model, model_files
 from bert_tf.storage import variables
 
 
@@ -27,6 +27,12 @@ def test_files_tell_what_a_folder_is(names, kind, inner, tmp_path):
     found = find_model(str(tmp_path))
     assert (found.kind, found.folder) == (kind, str(tmp_path / inner) if inner else str(tmp_path))
     assert found.run == (str(tmp_path) if inner == "model" else None)
+
+
+def test_the_files_of_two_halves_are_those_of_a_model(tmp_path):
+    names = ["discriminator/config.json", "generator/config.json", "vocab.txt"]
+    _fill(tmp_path, *names)
+    assert sorted(model_files(str(tmp_path))) == sorted(str(tmp_path / name) for name in names)
 
 
 def test_a_checkpoint_is_known_by_its_variables(tmp_path):

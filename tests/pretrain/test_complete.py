@@ -147,6 +147,14 @@ def test_a_run_is_named_after_the_run_that_it_starts_from(tmp_path, monkeypatch)
     assert completed(["--init", "runs/bert_first"])[0].output_dir == "runs/bert_bert_first"
 
 
+def test_a_model_of_masked_tokens_alone_gets_a_pooler_for_pairs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = save_run(tmp_path / "run") / "model_config.json"
+    config.write_text(json.dumps({"family": "bert", "vocab_size": 6, "pooling": "first"}))
+    for flags, pooling in (([], "dense"), (["--objective", "mlm"], "first")):
+        assert completed(["--init", "run", *flags])[1].pooling == pooling
+
+
 @pytest.mark.parametrize("output_dir", ["run", "run/model"])
 def test_the_model_to_start_from_is_not_cleared_away(output_dir, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,7 @@
 """What a run keeps when it goes on somewhere else."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from bert_tf.pretrain import run
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.pretrain.same_command import check_same_command
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.training import strategy
 from bert_tf.training.config import TrainConfig
 
@@ -52,6 +56,22 @@ def test_a_table_has_the_rows_that_it_begins_with(tmp_path):
     run.config.save(str(tmp_path / "model/model_config.json"))
     run = start(tmp_path, 1, init=str(tmp_path / "model"))
     assert run.final_configs()[0].vocab_size == 30522
+
+
+def test_the_casing_of_a_model_of_another_format_is_as_it_was_judged(tmp_path, monkeypatch, capsys):
+    """A bare vocab.txt says nothing; what was made of the model does."""
+    made, folder = tmp_path / "init", tmp_path / "run"
+    made.mkdir()
+    folder.mkdir()
+    vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+    Tokenizer(vocabulary, lower_case=True).save(str(made))
+    monkeypatch.setattr(run, "own_folder", lambda path, converted, stack: str(made))
+    started = start(folder, 1, init=str(tmp_path / "google"))
+    started.make_vocabulary([], resumes=False)
+    assert load_tokenizer(str(folder)).lower_case
+    os.remove(made / "vocab.txt")  # a run that resumes needs it no more
+    started.make_vocabulary([], resumes=True)
+    assert f"that in {folder} is reused" in capsys.readouterr().out
 
 
 def test_an_evaluation_needs_no_more_memory_than_a_micro_batch(tmp_path, monkeypatch):
