@@ -23,7 +23,7 @@ from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.token_vectors import TokenVectors
 from bert_tf.shapes import check_finite
-from bert_tf.storage import files, hub, manifest
+from bert_tf.storage import checksums, files, hub, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
@@ -58,6 +58,8 @@ class Embedder:
             if self._model.vector is None:
                 raise UsageError(explain(f"{path} gives a vector for each token",
                                          "one that pools them"))
+            if "problem" in self._model.described:
+                raise UsageError(predicts(path))
             self._code = VectorCode.from_options(self._model.described.get("embedding", {}))
         else:
             self._model = loaded(path, "embedder", dtype)
@@ -187,7 +189,8 @@ def deciding_files(path):
         folders += [os.path.join(found.folder, name) for name in files.list_folder(found.folder)
                     if files.is_folder(os.path.join(found.folder, name))]
     paths = [os.path.join(folder, name)
-             for folder in folders for name in files.list_folder(folder)]
+             for folder in folders for name in files.list_folder(folder)
+             if name not in checksums.EDITED]
     paths = hub.without_others(path, found.path, list(filter(files.is_file, paths)))
     return paths or model_files(path)
 
@@ -207,9 +210,7 @@ def loaded(path, task=None, dtype=None):
     model = from_pretrained(path, **options)
     if task is not None and model.saved_as != task:
         if hasattr(model, "problem"):
-            raise UsageError(explain(
-                f"{path}, which predicts a label or a number", "a model that gives vectors",
-                f"evaluate --reranker {path}"))
+            raise UsageError(predicts(path))
         model = from_pretrained(path, task, **options)
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is None:
@@ -218,6 +219,12 @@ def loaded(path, task=None, dtype=None):
         preprocessor.resize(min(_LENGTH, model.config.longest))
     model.encoder.backbone.padding_free = True  # texts of any lengths
     return model
+
+
+def predicts(path):
+    """Return what is wrong with a classifier or reranker in an embedder's place."""
+    return explain(f"{path}, which predicts a label or a number", "a model that gives vectors",
+                   f"evaluate --reranker {path}")
 
 
 def _says_length(path):

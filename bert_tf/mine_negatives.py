@@ -99,7 +99,8 @@ def mine_negatives(config):
             files.remove(work)  # of a command that was killed when all was there
             print(f"{config.output} is there already, from the same queries and options")
             return config.output
-        lines = _Mining(config, paths, options.get("model_digest"), work).lines()
+        mining = _Mining(config, paths, options.get("model_digest"), work)
+        lines = mining.lines()
         # Where there are lines, what they were made of is there too.
         files.remove(config.output)
         manifest.write(record, options, inputs)
@@ -107,6 +108,8 @@ def mine_negatives(config):
         files.remove(work)
     negatives = sum(len(line["negatives"]) for line in lines)
     print(f"{len(lines):,} positives with {negatives:,} negatives in {config.output}")
+    if left_out := sum(map(len, mining.positives.values())) - len(lines):
+        print(f"note: {left_out:,} positives without a negative are left out")
     return config.output
 
 

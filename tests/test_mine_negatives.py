@@ -60,6 +60,11 @@ def test_by_bm25(data, capsys):
                                overwrite=True))
     assert [line["negatives"] for line in best] == [each[1:2] for each in (
         expected[0], expected[0], expected[1])]
+    assert "left out" not in capsys.readouterr().out
+    with open(data["input"], "a") as stream:
+        stream.write("café\tcafé\n")  # which no other passage has
+    assert len(read(mine_negatives(**data, bm25=True, overwrite=True))) == len(QUERIES)
+    assert "note: 1 positives without a negative are left out" in capsys.readouterr().out
 
 
 def test_by_vectors_and_both(data, tmp_path, eager):

@@ -50,11 +50,11 @@ class RetrievalEvaluation(Evaluation):
                              "omit it")
         inputs = [options.data, *filter(None, [options.qrels]),
                   *files.expand(options.corpus or ())]
-        self.run = None
+        self.runs = []
         for path in (None if options.model == BM25 else options.model, options.reranker):
             if path is not None:
                 inputs += deciding_files(path)
-                self.run = self.run or find_model(path).run
+                self.runs += filter(None, [find_model(path).run])
         return inputs
 
     def measure(self):
@@ -103,7 +103,7 @@ class RetrievalEvaluation(Evaluation):
         known = examples or [
             QueryExample(query.id, query.text, tuple(passages[row].text for row in query.relevant))
             for query in queries]
-        notes = trained_on_notes(self.run, known) if self.run else []
+        notes = [note for run in self.runs for note in trained_on_notes(run, known)]
         return {"task": "retrieval", "metrics": next(iter(systems.values())), "systems": systems,
                 "system_seconds": seconds, "notes": notes, "examples": len(queries),
                 "passages": len(passages), "left_out": left_out, "model": options.model,

@@ -73,29 +73,32 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
     if files.is_remote(folder):
         raise UsageError(explain(f"an index at {folder}", "a local folder, whose files are mapped "
                                  "into memory"))
-    found = manifest.resumed(folder, MANIFEST, BEGUN, options, paths, overwrite, verify,
-                             option="precision", made=lambda: _made(folder))
-    if found:
+    stage, record = {"option": "precision", "made": lambda: _made(folder)}, os.path.join(
+        folder, MANIFEST)
+    manifest.check_stage(folder, MANIFEST, BEGUN, **stage)
+    if found := manifest.finished(record, options, paths, overwrite, verify):
         if all(map(_is_whole, _shards(folder))):
             print(f"{folder}: this index is there already; nothing to do")
             return found
-        files.remove(os.path.join(folder, MANIFEST))  # until all of it is there again
+        files.remove(record)  # until all of it is there again
     stored = stored()
-    count = _write_shards(folder, options["shard_size"], paths, stored)
+    # Once for what is wrong with the corpus: a row of the last file is not to be told after hours,
+    # nor when an index that is there is overwritten.
+    total = sum(1 for _ in read_corpus(paths))
+    stored.check(total)
+    manifest.resumed(folder, MANIFEST, BEGUN, options, paths, overwrite, verify, **stage)
+    count = _write_shards(folder, options["shard_size"], paths, stored, total)
     folders = _shards(folder)
     made, about = stored.finish(folder, folders, count)
     sums = [f"{os.path.basename(shard)}/{checksums.NAME}" for shard in folders]
     return manifest.write(
-        os.path.join(folder, MANIFEST), options, paths, begun=os.path.join(folder, BEGUN), **facts,
+        record, options, paths, begun=os.path.join(folder, BEGUN), **facts,
         kind=stored.kind, passages=count, shards=len(folders), **about,
         files=checksums.facts(folder, [*made, *sums]))
 
 
-def _write_shards(folder, shard_size, paths, stored):
+def _write_shards(folder, shard_size, paths, stored, total):
     """Write the shards that are missing or damaged; return the number of passages."""
-    # Once for what is wrong with it: a row of the last file is not to be told after hours.
-    total = sum(1 for _ in read_corpus(paths))
-    stored.check(total)
     passages, count = read_corpus(paths), 0
     with tqdm.tqdm(desc="passages", total=total, unit="", unit_scale=True) as bar:
         while part := list(itertools.islice(passages, shard_size)):

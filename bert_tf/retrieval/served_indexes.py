@@ -27,7 +27,12 @@ class ServedIndexes:
             name = os.path.basename(os.path.abspath(folder))
             if name in self._indexes:
                 raise UsageError(explain(f"two indexes called {name}", "names that differ"))
-            self._indexes[name] = VectorIndex(folder)
+            self._indexes[name] = index = VectorIndex(folder)
+            model = index.manifest.get("model") or ""
+            if files.is_folder(model) and not files.exists(os.path.join(model, "saved_model.pb")):
+                raise UsageError(explain(f"the index {folder}, built by {model}",
+                                         "one built by what is served",
+                                         "index build --model saved_models/NAME/VERSION"))
         self._digest = functools.cache(lambda folder, written: digest(folder))
 
     def names(self, folder):

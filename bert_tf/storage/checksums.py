@@ -16,7 +16,7 @@ from bert_tf.storage import disk, files, hub, local_copies, object_store
 
 NAME = "checksums.json"
 _SEAL = "blake2b"
-_EDITED = ("batching_params.pbtxt",)  # settings of who runs the server, not what was made
+EDITED = ("batching_params.pbtxt",)  # settings of who runs the server, not what was made
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def check(folder, names=None):
     path = os.path.join(folder, NAME)
     if not files.exists(path):
         return
-    held = {name: facts for name, facts in listed(folder).items() if name not in _EDITED}
+    held = {name: facts for name, facts in listed(folder).items() if name not in EDITED}
     if names is not None:
         held = {name: held[name] for name in names if name in held}
     check_files(folder, held, f"copying or making {folder} again; or, if the change is meant, "

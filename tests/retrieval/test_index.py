@@ -235,7 +235,10 @@ def test_refused(tmp_path, corpus, monkeypatch):
         with monkeypatch.context() as patched, pytest.raises(BertTfError, match=error):
             patched.setitem(sys.modules, "faiss", None)
             build(tmp_path / folder, path, counting, **options)
-    assert not read
+    before = files_of(tmp_path / "index")
+    with pytest.raises(BertTfError, match="the id 'a' a second time"):
+        build(tmp_path / "index", str(twice), counting, overwrite=True)
+    assert files_of(tmp_path / "index") == before and not read
     with pytest.raises(UsageError, match="multiple of 8"):
         build(tmp_path / "bits", corpus, counting, precision="bits", dimensions=12)
     assert len(read) == 1  # refused before there is any work to lose

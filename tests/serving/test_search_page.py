@@ -95,6 +95,16 @@ def test_a_version_whose_number_comes_again_is_another_one(tmp_path):
     assert indexes.names(str(path.parent)) == ["wiki"]
 
 
+def test_an_index_of_a_model_that_nobody_serves(tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(PASSAGES))
+    options = {"dimensions": None, "precision": "float32", "shard_size": 9,
+               "approximate": False, "seed": 0, "model_digest": "of a run"}
+    build_index(str(tmp_path / "wiki"), options, [str(tmp_path / "corpus.txt")],
+                lambda: StoredVectors(options, counts), {"model": str(tmp_path)})
+    with pytest.raises(UsageError, match="wiki, built by .*; expected one built by what is served"):
+        ServedIndexes([str(tmp_path / "wiki")], str)
+
+
 def test_what_is_asked_and_refused(address):
     def names(**query):
         return httpx.get(f"{address}/page/indexes", params=query).json()
