@@ -57,7 +57,8 @@ def find_model(path, kinds=None):
     if found.kind == "bert_tf" and not found.run and files.exists(
             os.path.join(found.folder, "run.json")):
         raise UsageError(explain(f"{path} is a run that has no model yet",
-                                 attempt="the command that began it"))
+                                 attempt="the command that began it (pretrain: or the same with "
+                                         "--finish_now)"))
     return found
 
 

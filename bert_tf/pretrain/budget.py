@@ -71,7 +71,7 @@ class BudgetRun:
                 return None
             raise
         found = made.get("recipe") or {}
-        before = found.get("given") or {}
+        before = manifest.result_options(found.get("given") or {})
         changed = manifest.changed_options(before, stated)
         if before and not changed:
             return found

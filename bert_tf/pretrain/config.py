@@ -48,6 +48,9 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
     holdout: float | None = option(
         None, "fraction of documents held out for evaluation", FRACTION, otherwise=0.05)
     train_steps: int | None = option(None, "optimizer steps", POSITIVE, otherwise=100_000)
+    finish_now: bool = option(
+        False, "of a run that was stopped: train no further, but evaluate, save and export what "
+               "its last checkpoint holds")
     batch_size: int | None = option(
         None, "examples a step over all replicas (default: by preset, 32 for tiny and mini)",
         POSITIVE)

@@ -105,6 +105,9 @@ class PretrainingRun(RunFolder):
     def check(self):
         """Refuse before anything is written: another's folder, a vocabulary that does not do."""
         manifest.check_own(self.path("run.json"), _MADE_BY_TRAINING, "objective")
+        if self.options.finish_now and not files.list_folder(self.path("checkpoints")):
+            raise UsageError(explain(f"--finish_now, but {self.path()} has no checkpoint",
+                                     attempt="leaving it out"))
         for text in self.options.exclude:
             excluded_file(text)
         if source := self.given_tokenizer(lambda: read_model(self.options.init).tokenizer):
@@ -250,7 +253,7 @@ class PretrainingRun(RunFolder):
         with explained_errors():
             trained = train(model, optimizer, self.strategy, train_config,
                             self.input_data("train", train_config), held_out, self.path(),
-                            rows=rows)
+                            rows=rows, finish_now=self.options.finish_now)
             metrics = trained["evaluation"] or {}
             if held_out:
                 made = manifest.read(self.path("data", MANIFEST))

@@ -11,7 +11,7 @@ from bert_tf.training.strategy import check_agreement
 _EXPECTED = "the same command on every worker"
 # A run may change these, but all workers together: one would evaluate while others train, what each
 # of them sums would be added up, and what is summed in parts would be of other batches.
-_TOGETHER = ("eval_every", "eval_examples", "accumulate_steps")
+_TOGETHER = ("eval_every", "eval_examples", "accumulate_steps", "finish_now")
 
 
 def check_same_command(run):

@@ -12,7 +12,8 @@ from bert_tf.storage import checksums, files
 # Options that say how and where to work, not what the result is: a run resumes under others. Of
 # text the content counts, wherever it lies.
 MAY_CHANGE = frozenset({
-    "input", "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
+    "input", "output_dir", "export_dir", "overwrite", "discard_checkpoints", "finish_now",
+    "verify_inputs",
     "num_processes", "num_devices", "strategy", "accumulate_steps", "log_every", "eval_every",
     "eval_examples", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"})
 _BLOCK = 1 << 20

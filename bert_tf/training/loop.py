@@ -31,7 +31,7 @@ BEST = "best"  # folder of the weights of the best evaluation
 
 
 def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, evaluator=None,
-          monitor=("loss", min), keep_best=False, patience=None, rows=None):
+          monitor=("loss", min), keep_best=False, patience=None, rows=None, finish_now=False):
     """Train `model` to `config.train_steps`, from the newest sound checkpoint in `folder` on.
 
     The same command gives the same weights, bit by bit, however often the run was killed, given
@@ -55,6 +55,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
         keep_best: keep the weights of the best evaluation, see `best_weights`.
         patience: end the run after so many evaluations that were no better than the best.
         rows: `TrainedRows` to train instead of the whole table; not with `config.ema_decay`.
+        finish_now: train no further than the last checkpoint, which is evaluated.
 
     Returns:
         `{"step", "evaluation", "best"}`: finished steps, the last evaluation, and the best one
@@ -80,7 +81,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
         evaluator = Evaluator(model, strategy, eval_data, config.seed)
     run = _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, folder)
     run.monitor, run.keep_best, run.patience = monitor, keep_best, patience
-    return run.finish()
+    return run.finish(finish_now)
 
 
 def best_weights(folder):
@@ -169,10 +170,12 @@ class _Run:
         self.clock = None
         self.note = None  # what is different from the run so far
 
-    def finish(self):
+    def finish(self, finish_now):
         """Restore, train the steps that are missing, and return what `train` returns."""
         self.restore()
-        if self.step < self.config.train_steps and not self.is_over():
+        if finish_now:
+            self.end_here()
+        elif self.step < self.config.train_steps and not self.is_over():
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
                                   is_chief(self.strategy), self.note)
             try:
@@ -186,6 +189,17 @@ class _Run:
         if self.average:
             self.average.put()
         return {"step": self.step, "evaluation": self.evaluation, "best": self.best}
+
+    def end_here(self):
+        """Evaluate what the last checkpoint holds, as if it were that of the last step."""
+        if not self.step:
+            raise UsageError(explain(f"finish_now, but no step of {self.folder} is saved",
+                                     attempt="leaving it out"))
+        if is_chief(self.strategy):
+            print(f"finished after step {self.step} of {self.config.train_steps}")
+        if self.evaluator and self.step < self.config.train_steps:
+            with self.average.in_place() if self.average else contextlib.nullcontext():
+                self.evaluation = self.evaluator()
 
     def run_steps(self, stop):
         """Train until the last step or until a process is asked to stop."""

@@ -115,7 +115,7 @@ def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypat
     def add_chiefs(_, own):  # its defaults in two parts, and their squares
         if own[0]:  # a checksum
             return np.multiply(own, 2)
-        default = 1 if own[1] in (1, 3) else 1000
+        default = {0: 0, 1: 1, 3: 1}.get(int(own[1]), 1000)
         return np.add(own, [0, default, 0, default ** 2])
 
     monkeypatch.setattr(strategy, "sum_over_workers", add_chiefs)

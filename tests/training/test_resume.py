@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 from faults.kill_and_resume import read_metrics
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.storage import files
 from bert_tf.training import checkpoint
 from bert_tf.training.checkpoint import Checkpoints
@@ -72,6 +73,25 @@ def test_stopped_run_equals_the_undisturbed_one(tiny, more, request):
         tiny.root / "whole/metrics.jsonl")
     assert tiny.train("stopped", **options)[1] == result  # finished: nothing to do
     assert sum("restart" in line for line in tiny.lines("stopped")) == 1
+
+
+def test_a_stopped_run_can_be_finished_where_it_is(tiny, capsys, eager):
+    """With the weights and the evaluation of a run that had no more steps, but for its schedule."""
+    options = {"strategy": "one_device", "checkpoint_every": 2, "eval_every": 9,
+               "eval_examples": 20, "schedule": 1e-3}
+    short, expected = tiny.train("short", train_steps=2, **options)
+    stopping = FailingInput(tiny.input(), 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        tiny.train("long", train_steps=9, data=stopping, **options)
+    steps = Checkpoints(str(tiny.root / "long/checkpoints")).steps()
+    for step in steps[1:]:  # of the stop itself
+        shutil.rmtree(tiny.root / f"long/checkpoints/step_{step:08d}")
+    weights, found = tiny.train("long", train_steps=9, judging={"finish_now": True}, **options)
+    assert equal(weights, short)
+    assert (found["step"], found["evaluation"]) == (2, expected["evaluation"])
+    assert f"finished after step {found['step']} of 9" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="finish_now, but no step of .*new is saved"):
+        tiny.train("new", train_steps=9, judging={"finish_now": True}, **options)
 
 
 def test_steps_that_take_long_are_saved_between_those_that_are_counted(tiny, eager):
