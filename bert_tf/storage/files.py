@@ -294,7 +294,7 @@ def atomic_path(path):
     object_store.check(path)
     with staging.workspace() as folder:
         temporary = os.path.join(folder, base_name(path))
-        with disk.explained("write", path):
+        with disk.explained("write", f"{path} (first into {folder})"):
             yield temporary
         with _writing("write", path):
             object_store.upload(temporary, path)

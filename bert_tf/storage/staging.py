@@ -49,8 +49,12 @@ def cache_folder():
     """Return the cache's folder, made where absent, readable by its owner only."""
     folder = os.environ.get("BERT_TF_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "bert_tf")
-    with disk.explained("create", folder):
+    try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise UnavailableError(explain(
+            f"cannot create the cache {folder}: {error.strerror}",
+            attempt="BERT_TF_CACHE=FOLDER, one that can be written")) from error
     return os.path.abspath(folder)
 
 

@@ -159,3 +159,11 @@ def test_the_bound_is_a_number(monkeypatch):
     files.write_text("memory://bucket/name", "one")
     with pytest.raises(UsageError, match="BERT_TF_CACHE_BYTES=20GB; expected a number of bytes"):
         local_copies.local("memory://bucket/name")
+
+
+def test_a_cache_that_cannot_be_made(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "file/cache"))
+    with pytest.raises(BertTfError, match="cannot create the cache .*: Not a directory; try "
+                                          "BERT_TF_CACHE=FOLDER"):
+        staging.cache_folder()
