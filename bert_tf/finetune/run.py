@@ -77,7 +77,8 @@ class FinetuningRun(OutputFolder):
         """
         files.clean_temporary(self.path())
         with self.claimed():
-            if not files.exists(self.path(RESULTS)):
+            trained = files.exists(self.path(RESULTS))
+            if not trained:
                 tf.config.experimental.enable_op_determinism()
                 self.prepare(*self.examples())
                 write_trained_on(self.path(), self.train)
@@ -87,7 +88,8 @@ class FinetuningRun(OutputFolder):
                 self.mend()
         version = published_version(self.options.export_dir, self.path())
         if version:
-            print(f"{self.path()}: this run is finished already; nothing to do")
+            print(f"{self.path()}: this run is finished already; nothing to do" if trained else
+                  f"{version} holds the same run: nothing is exported")
         elif reason := load_tokenizer(self.path("model")).python_only:
             print(f"{self.path()} is not exported: no graph can hold its tokenizer, {reason}")
         else:

@@ -19,16 +19,21 @@ def counts(passages):
                     np.float32)
 
 
+def build(folder, name, digest, **facts):
+    """Build an index of the passages in the folder `name`; its path."""
+    (folder / "corpus.txt").write_text("\n".join(PASSAGES))
+    options = {"dimensions": None, "precision": "float32", "shard_size": 9,
+               "approximate": False, "seed": 0, "model_digest": digest}
+    build_index(str(folder / name), options, [str(folder / "corpus.txt")],
+                lambda: StoredVectors(options, counts), facts)
+    return str(folder / name)
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("search")
-    (folder / "corpus.txt").write_text("\n".join(PASSAGES))
     for name in ("wiki", "others"):
-        options = {"dimensions": None, "precision": "float32", "shard_size": 9,
-                   "approximate": False, "seed": 0, "model_digest": name}
-        stored = StoredVectors(options, counts)
-        build_index(str(folder / name), options, [str(folder / "corpus.txt")],
-                    lambda stored=stored: stored, {})
+        build(folder, name, name)
     indexes = ServedIndexes([str(folder / "wiki"), str(folder / "others")], lambda _: "wiki")
     with pytest.raises(UsageError, match="two indexes called wiki"):
         ServedIndexes([str(folder / "wiki")] * 2, None)
@@ -80,15 +85,9 @@ def test_packed_bits_are_searched_as_components(browser, address):
 
 
 def test_a_version_whose_number_comes_again_is_another_one(tmp_path):
-    (tmp_path / "corpus.txt").write_text("\n".join(PASSAGES))
-    options = {"dimensions": None, "precision": "float32", "shard_size": 9,
-               "approximate": False, "seed": 0, "model_digest": "second"}
-    stored = StoredVectors(options, counts)
-    build_index(str(tmp_path / "wiki"), options, [str(tmp_path / "corpus.txt")],
-                lambda: stored, {})
     path = tmp_path / "7/saved_model.pb"
     path.parent.mkdir()
-    indexes = ServedIndexes([str(tmp_path / "wiki")], lambda _: path.read_text())
+    indexes = ServedIndexes([build(tmp_path, "wiki", "second")], lambda _: path.read_text())
     path.write_text("first")
     assert indexes.names(str(path.parent)) == []
     path.write_text("second")
@@ -96,13 +95,9 @@ def test_a_version_whose_number_comes_again_is_another_one(tmp_path):
 
 
 def test_an_index_of_a_model_that_nobody_serves(tmp_path):
-    (tmp_path / "corpus.txt").write_text("\n".join(PASSAGES))
-    options = {"dimensions": None, "precision": "float32", "shard_size": 9,
-               "approximate": False, "seed": 0, "model_digest": "of a run"}
-    build_index(str(tmp_path / "wiki"), options, [str(tmp_path / "corpus.txt")],
-                lambda: StoredVectors(options, counts), {"model": str(tmp_path)})
+    index = build(tmp_path, "wiki", "of a run", model=str(tmp_path))
     with pytest.raises(UsageError, match="wiki, built by .*; expected one built by what is served"):
-        ServedIndexes([str(tmp_path / "wiki")], str)
+        ServedIndexes([index], str)
 
 
 def test_what_is_asked_and_refused(address):
