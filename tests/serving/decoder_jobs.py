@@ -1,6 +1,7 @@
 """What tests have a `Decoder` do; its processes import this and no TensorFlow."""
 
 import os
+import signal
 import time
 
 from bert_tf.serving.server import codec
@@ -14,6 +15,11 @@ def process(data, packed=False):
 
 def dies(data):
     os._exit(1)
+
+
+def is_told_to_stop(data):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return os.getpid()
 
 
 def hangs(data):

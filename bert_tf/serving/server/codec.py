@@ -120,22 +120,23 @@ class _Lane:
     def call(self, function, data, arguments, deadline):
         """The answer and None, or None and the `ServingError`."""
         deadline = min(deadline, time.monotonic() + _MOST_SECONDS)
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return None, error("deadline")
-        if self._process is None or not self._process.is_alive():
-            self._start()
-        timer = threading.Timer(left, self._process.kill)
-        timer.start()
-        try:
-            self._connection.send((function, arguments))
-            self._connection.send_bytes(data)
-            return self._connection.recv()
-        except (EOFError, OSError):
-            self._end()
-        finally:
-            timer.cancel()
-        return None, error("deadline" if time.monotonic() >= deadline else "memory")
+        while (left := deadline - time.monotonic()) > 0:
+            if self._process is None or not self._process.is_alive():
+                self._start()
+            process = self._process
+            timer = threading.Timer(left, process.kill)
+            timer.start()
+            try:
+                self._connection.send((function, arguments))
+                self._connection.send_bytes(data)
+                return self._connection.recv()
+            except (EOFError, OSError):
+                self._end()
+            finally:
+                timer.cancel()
+            if process.exitcode != 0 and time.monotonic() < deadline:
+                return None, error("memory")
+        return None, error("deadline")
 
     def _start(self):
         self._end()
@@ -175,13 +176,25 @@ def _work(connection, nice):
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    busy = stopping = False
+
+    def stop(number, frame):  # sent to all processes of a service, whose server drains
+        nonlocal stopping
+        stopping = True
+        if not busy:
+            os._exit(0)
+
+    signal.signal(signal.SIGTERM, stop)
     with contextlib.suppress(EOFError, OSError):
-        while True:
-            connection.send(_outcome(connection))
+        while not stopping:
+            function, arguments = connection.recv()
+            busy = True
+            connection.send(_outcome(connection, function, arguments))
+            busy = False
+    os._exit(0)
 
 
-def _outcome(connection):
-    function, arguments = connection.recv()
+def _outcome(connection, function, arguments):
     try:
         return function(connection.recv_bytes(), *arguments), None
     except ServingError as problem:

@@ -7,13 +7,14 @@ import gzip
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from decoder_jobs import breaks, dies, fails, hangs, process, takes_too_much
+from decoder_jobs import breaks, dies, fails, hangs, is_told_to_stop, process, takes_too_much
 from server_harness import PATIENCE, predict_request, wait_until
 from tensorflow_serving.apis import predict_pb2
 
@@ -75,6 +76,15 @@ def test_large_requests_are_decoded_in_another_process(decode, monkeypatch):
     with pytest.raises(TooLargeError):
         decode(rest_json.read_predict, gzip.compress(os.urandom(40_000) * 100, 1), True, SIGNATURES,
                LIMITS)
+
+
+def test_a_process_that_is_told_to_stop_answers_first_and_another_one_goes_on(decode):
+    for _ in range(3):
+        stopped = decode(is_told_to_stop, bytes(AT_ONCE + 1))
+        assert decode(process, bytes(AT_ONCE + 1)) != stopped
+    idle = decode(process, bytes(AT_ONCE + 1))
+    os.kill(idle, signal.SIGTERM)
+    assert decode(process, bytes(AT_ONCE + 1)) != idle
 
 
 def test_a_process_that_cannot_be_started_is_started_later(decode, monkeypatch):
