@@ -30,8 +30,9 @@ import tempfile
 import minilm
 import numpy as np
 from load.processes import HERE, REPOSITORY, ModelServer, Peer, run_json
-from load.soak import ABANDONED_RATE, Soak
+from load.soak import ABANDONED_RATE, Soak, is_no_refusal
 
+from bert_tf.errors import BertTfError
 from bert_tf.serving.client import Client
 from bert_tf.storage import files
 from bert_tf.tasks.registry import read_task
@@ -49,9 +50,15 @@ WARM_SHARE = 0.2  # of the soak, after which memory should not grow
 
 
 def main():
-    arguments = _parser().parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
+    if arguments.model and arguments.peer_python:
+        parser.error("--model with --peer_python, which serves MiniLM; omit either")
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(arguments, pathlib.Path(folder))
+        try:
+            bench = Bench(arguments, pathlib.Path(folder))
+        except BertTfError as error:
+            sys.exit(f"{error}; --shared FOLDER has data/ with the files of CoLA, MRPC and SQuAD")
         results = {part: getattr(bench, part)() for part in arguments.parts}
     output = arguments.output or os.path.join(REPOSITORY, "benchmarks", "results", "serving.json")
     files.write_json(output, {"flags": vars(arguments), "cores": os.cpu_count(), **results})
@@ -107,8 +114,8 @@ class Bench:
         self.folder = folder
         self.model = folder / "minilm"
         self.version = str(self.model / "1")
-        self._export()
         self.texts = self._texts()
+        self._export()
         self.expected = {kind: self._in_process(kind, vectors=True) for kind in self.texts}
 
     def _export(self):
@@ -301,11 +308,11 @@ class Bench:
                 print(f"{name:28}{value}")
         for name, count in results["malformed"].items():
             print(f"  {name:44}{count}")
-        taken = [name for name in soak.malformed if name.endswith((": OK", ": 200"))]
+        taken = [name for name in soak.malformed if is_no_refusal(name)]
         results["missed"] = _missed({"memory": grown}) + [line for line, is_missed in (
             (f"{len(soak.failures)} valid requests failed", soak.failures),
             (f"{soak.counts['wrong']} answers were wrong", soak.counts["wrong"]),
-            (f"taken though malformed: {', '.join(taken)}", taken),
+            (f"not refused though malformed: {', '.join(taken)}", taken),
             ("the server died", not lives)) if is_missed]
         return results
 

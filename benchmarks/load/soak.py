@@ -27,6 +27,7 @@ _DEATHS_EVERY = 5.0  # seconds
 _ABANDONED = 4  # texts that a killed client, and one that is cut off, has asked for
 # Texts a second that nobody waits for; they are part of the load.
 ABANDONED_RATE = 2 * _ABANDONED / _DEATHS_EVERY
+_NO_REFUSALS = {"OK", "200", "500", "504", "INTERNAL", "UNKNOWN", "DEADLINE_EXCEEDED"}
 
 
 class Soak:
@@ -201,6 +202,13 @@ class Soak:
     async def _watch(self):
         async for _ in self._due(1):
             self.memory.append((time.perf_counter() - self._start, self._server.memory()))
+
+
+def is_no_refusal(name):
+    """Whether what came of a malformed request, a key of `Soak.malformed`, is success, the server's
+    own failure or no answer."""
+    code = name.rpartition(": ")[2]
+    return code in _NO_REFUSALS or code.endswith(("Error", "Timeout"))
 
 
 def publish(folder, version, number):
