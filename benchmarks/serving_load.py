@@ -30,7 +30,7 @@ import tempfile
 import minilm
 import numpy as np
 from load.processes import HERE, REPOSITORY, ModelServer, Peer, run_json
-from load.soak import ABANDONED_RATE, Soak, is_no_refusal
+from load.soak import ABANDONED_RATE, Soak, growth, is_no_refusal
 
 from bert_tf.errors import BertTfError
 from bert_tf.serving.client import Client
@@ -46,7 +46,6 @@ PEER_DTYPES = {"int8": "bfloat16"}  # other ones of the peer
 AT_LEAST = {"grpc/in_process": 0.65, "rest/in_process": 0.45, "rest/peer": 3.0,
             "openai/rest": 0.9}
 AT_MOST = {"p50/peer": 1.0, "p99/peer": 1.0, "start/load": 1.3, "memory": 1.05}
-WARM_SHARE = 0.2  # of the soak, after which memory should not grow
 
 
 def main():
@@ -295,7 +294,7 @@ class Bench:
             asyncio.run(soak.run(self.arguments.soak_seconds, rate, self.arguments.switch_seconds,
                                  self.arguments.malformed))
             lives = server.runs()
-        grown = _growth(soak.memory, self.arguments.soak_seconds)
+        grown = growth(soak.memory, self.arguments.soak_seconds)
         p50, p99 = (np.percentile(soak.latencies, [50, 99]) * 1000).tolist()
         results = {
             "peak_per_second": peak, "asked_per_second": rate, **soak.counts, "p50_ms": p50,
@@ -351,14 +350,6 @@ def _missed(ratios):
         if value > AT_MOST.get(what, math.inf):
             missed.append(f"{name}: {value:.2f}, at most {AT_MOST[what]} is expected")
     return missed
-
-
-def _growth(memory, seconds):
-    """The last tenth's median over that of the tenth after the warm-up."""
-    def median(start, end):
-        return statistics.median(size for moment, size in memory
-                                 if start * seconds <= moment <= end * seconds)
-    return median(0.9, 1) / median(WARM_SHARE, WARM_SHARE + 0.1)
 
 
 if __name__ == "__main__":
