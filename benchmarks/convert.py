@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 import numpy as np
+from speed.report import Targets, finish
 
 from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
@@ -92,6 +93,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", help="where to work (default: a temporary folder)")
     parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
+    parser.add_argument("--output", help="default: benchmarks/results/convert.json")
     arguments = parser.parse_args()
     print("| model | weights | conversion | seconds | peak | of the weights | above tiny's |\n"
           "|---|---|---|---|---|---|---|")
@@ -100,8 +102,7 @@ def main():
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             results[f"{family} {size}"] = _round(family, size, folder,
                                                  results.get("bert tiny", {}))
-    files.write_json(os.path.join(os.path.dirname(os.path.abspath(__file__)), "results",
-                                  "convert.json"), results)
+    finish("convert", arguments, Targets(), results=results)
     return 0 if all(each["no_byte_changed"] for each in results.values()) else 1
 
 

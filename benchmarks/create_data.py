@@ -22,6 +22,7 @@ import threading
 import time
 
 import numpy as np
+from speed.report import Targets, finish
 
 LENGTH, PREDICTIONS, REPEATS, PASSES = 128, 20, 10, 5
 LEAST_RATIO = {"dynamic": 30, "static": 15}
@@ -241,16 +242,13 @@ def main():
                 peak_repeated <= MOST_GROWTH * peak_once}.items():
         failed += [] if right else [name]
     result = {
-        "masking": arguments.masking, "dupe_factor": arguments.dupe_factor,
         "text_megabytes": size(documents), "seconds": once, "seconds_ten_times": repeated,
         "megabytes_a_second": speed, "official_megabytes_a_second": official_speed,
         "ratio": speed / official_speed, "peak_gigabytes": peak_once / 1e9,
         "peak_gigabytes_ten_times": peak_repeated / 1e9, "unused_sentences": unused,
         "ours": {name: float(value) for name, value in mine.items()},
         "official": {name: float(value) for name, value in theirs.items()}, "failed": failed}
-    files.write_json(arguments.output or os.path.join(
-        os.path.dirname(os.path.abspath(__file__)), "results",
-        f"create_data_{arguments.masking}.json"), result)
+    finish(f"create_data_{arguments.masking}", arguments, Targets(), **result)
     print(f"{'':24}{'ours':>12}{'official':>12}")
     print(f"{'MB/s':24}{speed:12.2f}{official_speed:12.3f}   ratio {result['ratio']:.1f}")
     for name in mine:

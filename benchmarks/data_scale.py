@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+from speed.report import Targets, finish
+
 KINDS = {
     "pairs, dynamic, 128": {"format": "segment_pair"},
     "sentences, dynamic, 512": {"format": "full_sentences", "seq_length": 512},
@@ -138,13 +140,11 @@ def main():
     manifest.digest_file(arguments.input)
     results["digest_MB_per_second"] = (min(files.size(arguments.input), 2**26) / 1e6
                                        / (time.perf_counter() - start))
-    files.write_json(arguments.output or os.path.join(
-        os.path.dirname(os.path.abspath(__file__)), "results", "data_scale.json"), results)
     for kind, figures in results.items():
         print(kind if isinstance(figures, dict) else f"{kind}: {figures:.0f}")
         for name, value in figures.items() if isinstance(figures, dict) else ():
             print(f"  {name:42}{value:,.3f}")
-    return 0
+    return finish("data_scale", arguments, Targets(), results=results)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ accuracy on NSMC, beside that of the same size trained on NSMC alone |
 | `ensemble` | the same, and n-grams of characters with logistic regression | --encoder | the mean \
 of both on these reviews, then NSMC's labels | accuracy on NSMC |
 
-Each side is a command of this package, so that a stopped run goes on with --folder. Speeds are of
-vectors in --dtype (the static student computes nothing that could be), in turns, medians of
---rounds. No text of NSMC's dev file is among the reviews.
+Each side is a command of this package, so that a stopped run goes on with --folder. AUC and speeds
+are of vectors in --dtype (the static student computes nothing that could be), speeds in turns,
+medians of --rounds; all else is in float32. No text of NSMC's dev file is among the reviews.
 """
 
 import argparse
@@ -141,9 +141,9 @@ class Benchmark:
         return [pair.content for pair in pairs], [int(pair.label) for pair in pairs]
 
     def auc(self, path):
-        """The area under the curve of the cosine of MRPC's pairs by a model."""
+        """The area under the curve of the cosine of MRPC's pairs by a model, in --dtype."""
         pairs, labels = self.mrpc()
-        embedder = Embedder(path)
+        embedder = Embedder(path, self.arguments.dtype)
         first, second = (embedder.vectors(list(texts)) for texts in zip(*pairs, strict=True))
         cosines = np.sum(first * second, 1) / (
             np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
@@ -261,8 +261,8 @@ def soft_labels(benchmark):
 def ensemble(benchmark):
     """The encoder that learns the mean of what its teacher and n-grams say of reviews."""
     arguments, korean = benchmark.arguments, Korean(benchmark)
-    found = {"reviews": len(korean.texts), "teacher": korean.teacher(), "student": [],
-             "labelled": []}
+    found = {"reviews": len(korean.texts), "teacher": korean.teacher(), "student": {},
+             "labelled": {}}  # of each seed those of its generations
     grams = ngrams.learn(korean.examples["train"], n=4, unit="char")
     dev = korean.examples["dev"]
     labels, right = list(grams.classes_), np.array([example.label for example in dev])
@@ -284,17 +284,17 @@ def ensemble(benchmark):
             soft = benchmark.path(f"soft_{name}.jsonl" if generation else "soft.jsonl")
             files.write_json_lines(soft, _means(grams, files.expand(
                 [benchmark.path(said, "predictions", "*.jsonl")])))
-            found["student"].append(korean.tuned(
+            found["student"].setdefault(seed, []).append(korean.tuned(
                 f"of_both_{name}", task="classify", train=soft, dev=certain, init=init,
                 epochs=arguments.epochs, seed=seed + generation))
             teacher = f"labelled_{name}"
-            found["labelled"].append(korean.tuned(
+            found["labelled"].setdefault(seed, []).append(korean.tuned(
                 teacher, init=benchmark.path(f"of_both_{name}"), epochs=1, learning_rate=1e-4,
                 seed=seed + generation))
             init = benchmark.path(teacher)
             print(found, flush=True)
     benchmark.targets.check("ensemble: points above the teacher", 100 * (
-        np.mean(found["labelled"]) - found["teacher"]), 0)
+        np.mean([each[-1] for each in found["labelled"].values()]) - found["teacher"]), 0)
     return found
 
 

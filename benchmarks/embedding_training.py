@@ -4,11 +4,13 @@
 
 The questions of a file in SQuAD's form are split by article. Both sides begin with the weights of
 all-MiniLM-L6-v2, or of an encoder of ours (--init), see the same examples in batches of the same
-size, by the same loss (in-batch negatives, cosine times 20) and the same schedule, one after the
-other, a core each; ours is one `bert_tf.finetune` command. MRR@10 is that of the dev questions
-among all dev paragraphs, by the same code on both sides' vectors; of ours beside BM25 and both
-fused. `seconds` are of training and of the dev vectors after it, without start-up; `cpu_seconds`
-of the whole process (ours also exports a SavedModel), on a busy machine the better measure.
+size, by the same loss (in-batch negatives, cosine times 20; a text that is the positive of several
+queries of a batch is no negative of theirs in ours, but is in the peer's) and the same schedule,
+one after the other, a core each; ours is one `bert_tf.finetune` command. MRR@10 is that of the dev
+questions among all dev paragraphs, by the same code on both sides' vectors; of ours beside BM25 and
+both fused. `seconds` are of training and of the dev vectors after it, without start-up;
+`cpu_seconds` of the whole process (ours also exports a SavedModel), on a busy machine the better
+measure.
 
     python benchmarks/embedding_training.py --memory --output OUT.json
 

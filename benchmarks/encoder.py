@@ -100,7 +100,7 @@ class Bench:
                 add(shape, (*SIDES, INT8))
         for kind, (path, lengths) in self.texts.items():
             batches = {"path": path, "rows": ROWS, "fixed": False}
-            cut = {**batches, "cut": FIXED, "first": 1}
+            cut = {**batches, "cut": FIXED}
             dense = [[ROWS, round(sum(lengths[start:start + ROWS]) / ROWS)]
                      for start in range(0, len(lengths), ROWS)]
             cases[kind] = dict.fromkeys(("bert_tf", *PEERS), batches)

@@ -10,7 +10,8 @@ number of epochs) is tried with the first seed, the best of each side with all s
 training the best epoch counts. `seconds` are of training and evaluation without start-up, `wall`
 is the whole process (ours also exports a SavedModel).
 
-With --folder finished trainings are kept, so that the same command goes on with the next one.
+With --folder finished trainings are kept, under a mark of their start and of --shared, so that the
+same command goes on with the next one.
 """
 
 import argparse
@@ -37,8 +38,9 @@ from finetune_rows import (
 )
 from peers import ngrams
 
+from bert_tf.embedder import model_digest
 from bert_tf.finetune.results import spread
-from bert_tf.storage import files
+from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.split import split_examples
 from bert_tf.tasks.registry import find_task, read_task
 
@@ -59,6 +61,7 @@ class Bench:
         self.arguments = arguments
         self.folder = folder
         self.known = {}
+        self.data = self.path("data", self.mark())
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
@@ -68,16 +71,16 @@ class Bench:
         path = os.path.join(self.arguments.shared, "data", name)
         limit = self.arguments.limit
         if row.answerable:
-            chosen = self.path("data", f"answerable_{os.path.basename(name)}")
+            chosen = os.path.join(self.data, f"answerable_{os.path.basename(name)}")
             if not files.exists(chosen):
-                files.make_folder(self.path("data"))
+                files.make_folder(self.data)
                 answerable_questions(path, chosen)
             path = chosen
         if limit is None:
             return path
-        short = self.path("data", f"{limit}_{os.path.basename(path).removesuffix('.gz')}")
+        short = os.path.join(self.data, f"{limit}_{os.path.basename(path).removesuffix('.gz')}")
         if not files.exists(short):
-            files.make_folder(self.path("data"))
+            files.make_folder(self.data)
             first_examples(path, limit, short)
         return short
 
@@ -99,6 +102,11 @@ class Bench:
                 sys.exit("this row needs --korean PATH")
             return self.arguments.korean
         return minilm.weights()
+
+    def mark(self, row=None):
+        """What is part of the paths of all that is made of the data, and of a row's start."""
+        return manifest.fingerprint([os.path.abspath(self.arguments.shared),
+                                     row and model_digest(self.start(row))])[:8]
 
     def ours(self, row, folder, rate, epochs, seed):
         """One `bert_tf.finetune`; the record of its training."""
@@ -154,7 +162,7 @@ class Bench:
         start = self.start(row)
         if row.start != "korean":
             return start
-        converted = self.path("korean_hf")
+        converted = self.path("korean_hf", self.mark(row))
         if not files.exists(converted):
             _run([sys.executable, "-m", "bert_tf.convert", "--from", "bert_tf", start, "--to",
                   "hf", converted], self.path("convert"))
@@ -172,7 +180,8 @@ class Bench:
     def trained(self, name, side, rate, epochs, seed):
         """The outcome of one training, made unless it is there already."""
         limit = f"_limit_{self.arguments.limit}" if self.arguments.limit else ""
-        folder = self.path(name, side, f"learning_rate_{rate:g}_epochs_{epochs}_seed_{seed}{limit}")
+        folder = self.path(name, side, self.mark(ROWS[name]),
+                           f"learning_rate_{rate:g}_epochs_{epochs}_seed_{seed}{limit}")
         record = os.path.join(folder, "measured.json")
         if not files.exists(record):
             files.remove(folder)  # of a stopped training the time of the rest alone would count

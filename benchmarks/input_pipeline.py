@@ -7,10 +7,11 @@ pipeline delivers less than ten times what training takes.
 """
 
 import argparse
-import os
 import sys
 import tempfile
 import time
+
+from speed.report import Targets, finish
 
 LENGTH, BATCH, LEAST_RATIO = 128, 32, 10
 
@@ -64,7 +65,6 @@ def main():
 
     from bert_tf.data.create import create_examples
     from bert_tf.data.pretraining_input import PretrainingInput
-    from bert_tf.storage import files
 
     with tempfile.TemporaryDirectory() as folder:
         made = create_examples(
@@ -75,14 +75,11 @@ def main():
         alone = _tokens_a_second(data.dataset(), arguments.seconds)
         training = _tokens_a_second(data.dataset(), arguments.seconds,
                                     _training_step(made["vocabulary"]["size"]))
-    ratio = alone / training
-    files.write_json(
-        arguments.output or os.path.join(os.path.dirname(os.path.abspath(__file__)), "results",
-                                         "input_pipeline.json"),
-        {"pipeline_tokens_a_second": alone, "training_tokens_a_second": training, "ratio": ratio})
-    print(f"input pipeline {alone:,.0f} tokens/s, training mini {training:,.0f} tokens/s, "
-          f"ratio {ratio:.1f}")
-    return 0 if ratio >= LEAST_RATIO else 1
+    print(f"input pipeline {alone:,.0f} tokens/s, training mini {training:,.0f} tokens/s")
+    targets = Targets()
+    targets.check("tokens/s of the input by those of training", alone / training, LEAST_RATIO)
+    return finish("input_pipeline", arguments, targets, pipeline_tokens_a_second=alone,
+                  training_tokens_a_second=training)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+from speed.report import Targets, finish
+
 from bert_tf.presets import preset
 from bert_tf.storage import files
 
@@ -109,9 +111,7 @@ def main():
                   + "; ".join(f"{task} {text}{'' if right else ' FAILED'}"
                               for task, (text, right) in told.items()), flush=True)
             failed += [f"{name} {task}" for task, (_, right) in told.items() if not right]
-    files.write_json(arguments.output or os.path.join(
-        os.path.dirname(os.path.abspath(__file__)), "results", "objectives.json"),
-        {"vocab_size": VOCAB_SIZE, "runs": results, "failed": failed})
+    finish("objectives", arguments, Targets(), vocab_size=VOCAB_SIZE, runs=results, failed=failed)
     return 1 if failed else 0
 
 

@@ -23,13 +23,14 @@ import minilm
 from load.processes import environment
 from speed.report import Targets, finish
 from speed.texts import passages, sentences
-from speed.workers import BENCHMARKS, Workers, add_flags
+from speed.workers import BENCHMARKS, Workers, add_flags, thread_limits
 
 DTYPES = ("float32", "bfloat16")
 LEAST_OF_OWN = 0.9  # of the SavedModel's own rate
 LEAST = {("short", "float32"): 3.0, ("short", "bfloat16"): 1.25, ("passages", "bfloat16"): 1.25}
 MOST_GROWTH = 1.1  # of peak memory at ten times the texts
 WINDOW, START, SAMPLE = 256, 64, 20_000  # tokens; texts of a command's start, of the own rate
+_PEER = "sentence-transformers"
 _DRAWN_FROM = {"short": (sentences, 8000), "passages": (passages, 20_000)}
 
 
@@ -43,9 +44,7 @@ class Bench:
 
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, folder
-        self.environment = {**environment(), **dict.fromkeys(
-            ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"),
-            str(arguments.threads))}
+        self.environment = {**environment(), **thread_limits(arguments.threads)}
         model = self.path("model")
         minilm.convert(model)
         for dtype in DTYPES:
@@ -72,7 +71,7 @@ class Bench:
 
     def command(self, side, dtype, source, output):
         """The words of a side's command."""
-        if side == "sentence-transformers":
+        if side == _PEER:
             return [self.arguments.hf_python, BENCHMARKS / "peers/sentence_corpus.py",
                     minilm.weights(), dtype, source, output]
         processes = self.arguments.threads if side == "bert_tf, processes" else 1
@@ -96,7 +95,8 @@ class Bench:
     def measure(self):
         """`{"rates": {kind: {dtype: {side: texts/s}}}, "memory": …}`."""
         sides = ["bert_tf", *(["bert_tf, processes"] if self.arguments.threads > 1 else []),
-                 *(["sentence-transformers"] if self.arguments.hf_python else [])]
+                 *([_PEER] if self.arguments.hf_python and _PEER not in self.arguments.without
+                   else [])]
         rates, memory = {}, {}
         for kind, count in self.counts.items():
             rates[kind] = {dtype: self.own_rate(kind, dtype) for dtype in DTYPES}
@@ -136,9 +136,9 @@ def check(results, targets):
             best = max(rates[side] for side in rates if side.startswith("bert_tf"))
             targets.check(f"{kind}, {dtype}: texts/s by the SavedModel's own",
                           best / rates["SavedModel"], least=LEAST_OF_OWN)
-            if "sentence-transformers" in rates:
+            if _PEER in rates:
                 targets.check(f"{kind}, {dtype}: texts/s by those of sentence-transformers",
-                              best / rates["sentence-transformers"],
+                              best / rates[_PEER],
                               least=LEAST.get((kind, dtype)))
     memory = results["memory"]
     targets.check("peak memory by that at a tenth of the texts",

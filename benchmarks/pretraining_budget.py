@@ -207,7 +207,7 @@ def main():
         text, vocab = os.path.join(folder, "text.txt"), os.path.join(folder, "vocab", "vocab.txt")
         first_lines(arguments.input, arguments.lines, text)
         with contextlib.redirect_stdout(sys.stderr):
-            learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"])
+            learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"], overwrite=True)
         for name in arguments.only:
             with contextlib.redirect_stdout(sys.stderr):
                 row = train_row(arguments, strategy, text, vocab, folder, name)

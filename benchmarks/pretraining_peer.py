@@ -130,7 +130,7 @@ def main():
     modern = sizes(arguments, ROWS["modernbert"]["model"])
     rows = {}
     with contextlib.redirect_stdout(sys.stderr):
-        learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"])
+        learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"], overwrite=True)
         text_run = prepare(strategy, text, vocab, os.path.join(folder, "rows"),
                            {"train_steps": 1000}, bert)
         measure = Measure(text_run, strategy)

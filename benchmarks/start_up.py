@@ -16,9 +16,9 @@ import tempfile
 import time
 
 import minilm
+from speed.report import Targets, finish
 
 from bert_tf.cli import COMMANDS
-from bert_tf.storage import files
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MEASURED = """
@@ -49,6 +49,7 @@ def main():
     add("--rounds", type=int, default=5, help="interleaved runs, of which medians")
     add("--before", metavar="CHECKOUT", help="another checkout, measured beside this one")
     add("--only", nargs="+", metavar="ROW", help="of the rows these alone")
+    add("--output", help="default: benchmarks/results/start_up.json")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model")
@@ -75,9 +76,8 @@ def main():
         print(f"{name:42}{seconds:8.2f} s")
     for name in commands if arguments.before else ():
         print(f"{name:42}{medians[name] / medians[f'{name}, before']:8.2f} of before")
-    files.write_json(os.path.join(REPOSITORY, "benchmarks", "results", "start_up.json"),
-                     {"median_seconds": medians, "rounds": arguments.rounds})
+    return finish("start_up", arguments, Targets(), median_seconds=medians)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

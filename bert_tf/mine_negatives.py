@@ -94,22 +94,26 @@ def mine_negatives(config):
         if files.exists(config.output) and not files.exists(record) and not config.overwrite:
             raise UsageError(explain(f"{config.output} exists, from elsewhere",
                                      attempt="another --output, or --overwrite"))
-        if files.exists(config.output) and manifest.finished(
-                record, options, inputs, config.overwrite, config.verify_inputs, config.output):
+        found = files.exists(config.output) and manifest.finished(
+            record, options, inputs, config.overwrite, config.verify_inputs, config.output)
+        if found:
             files.remove(work)  # of a command that was killed when all was there
             print(f"{config.output} is there already, from the same queries and options")
+            _print_notes(found.get("notes", ()))
             return config.output
         mining = _Mining(config, paths, options.get("model_digest"), work)
         lines = mining.lines()
         # Where there are lines, what they were made of is there too.
         files.remove(config.output)
-        manifest.write(record, options, inputs)
+        notes = mining.bm25.notes if config.bm25 else []
+        manifest.write(record, options, inputs, notes=notes)
         files.write_json_lines(config.output, lines)
         files.remove(work)
     negatives = sum(len(line["negatives"]) for line in lines)
     print(f"{len(lines):,} positives with {negatives:,} negatives in {config.output}")
     if left_out := sum(map(len, mining.positives.values())) - len(lines):
         print(f"note: {left_out:,} positives without a negative are left out")
+    _print_notes(notes)
     return config.output
 
 
@@ -258,6 +262,11 @@ class _Mining:
             if len(places):
                 yield {"query": query, "positive": positive,
                        "negatives": [self.texts[rows[kept[place]]] for place in places]}
+
+
+def _print_notes(notes):
+    for note in notes:
+        print(f"note: {note}")
 
 
 def _key(text):

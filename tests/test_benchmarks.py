@@ -53,9 +53,14 @@ def test_a_training_that_was_stopped_is_measured_from_its_beginning(tmp_path, mo
     import finetune
 
     settings = ("cola/minilm", "ours", 0.1, 2, 1)
-    bench = finetune.Bench(types.SimpleNamespace(limit=None), str(tmp_path))
-    left = tmp_path / "cola/minilm/ours/learning_rate_0.1_epochs_2_seed_1/run/checkpoints"
-    left.mkdir(parents=True)
+    start = tmp_path / "start"
+    start.mkdir()
+    for name in ("vocab.txt", "config.json"):
+        (start / name).write_text("{}")
+    monkeypatch.setattr(finetune.minilm, "weights", lambda: str(start))
+    bench = finetune.Bench(types.SimpleNamespace(limit=None, shared="shared"), str(tmp_path))
+    left = tmp_path / "cola/minilm/ours" / bench.mark(finetune.ROWS["cola/minilm"])
+    (left / "learning_rate_0.1_epochs_2_seed_1/run/checkpoints").mkdir(parents=True)
 
     def ours(self, row, folder, *_):
         assert os.listdir(folder) == []
@@ -66,6 +71,9 @@ def test_a_training_that_was_stopped_is_measured_from_its_beginning(tmp_path, mo
     made = bench.trained(*settings)
     monkeypatch.setattr(finetune.Bench, "ours", None)
     assert bench.trained(*settings) == made
+    bench = finetune.Bench(types.SimpleNamespace(limit=None, shared="other"), str(tmp_path))
+    with pytest.raises(TypeError):  # of other data it is no measurement
+        bench.trained(*settings)
 
 
 def test_an_attacker_that_dies_is_told(monkeypatch):
@@ -87,3 +95,45 @@ def test_a_soak_too_short_to_compare_memory_is_refused(capsys):
     with pytest.raises(SystemExit):
         serving_load._parser().parse_args(["--soak_seconds", "5"])
     assert "5; expected at least 10" in capsys.readouterr().err
+
+
+def test_a_failure_is_no_refusal(monkeypatch):
+    monkeypatch.syspath_prepend(os.path.join(BENCHMARKS, "load"))
+    from soak import is_no_refusal
+
+    assert all(map(is_no_refusal, (
+        "grpc a: OK", "rest a: 200", "rest a: 500", "grpc a: INTERNAL", "rest a: ReadTimeout",
+        "grpc a: DEADLINE_EXCEEDED")))
+    assert not any(map(is_no_refusal, (
+        "grpc a: INVALID_ARGUMENT", "rest a: 400", "rest unknown path: 404")))
+
+
+@pytest.mark.parametrize("flags, message", [
+    (("--model", "m", "--peer_python", "p"), "--model with --peer_python"),
+    (("--shared", "nowhere"), "cannot read nowhere/data")])
+def test_load_that_cannot_be_measured_is_refused_in_one_line(flags, message, monkeypatch, capsys):
+    import serving_load
+
+    monkeypatch.setattr(sys, "argv", ["serving_load.py", *flags])
+    with pytest.raises(SystemExit) as stopped:
+        serving_load.main()
+    assert message in f"{stopped.value}{capsys.readouterr().err}"
+
+
+def test_all_threads_are_limited():
+    from speed.workers import thread_limits
+
+    assert thread_limits(3)["RAYON_NUM_THREADS"] == thread_limits(3)["OMP_NUM_THREADS"] == "3"
+
+
+@pytest.mark.parametrize("without", [[], ["sentence-transformers"]])
+def test_a_corpus_is_predicted_without_a_peer_that_is_left_out(without, monkeypatch):
+    import predict_corpus
+
+    bench = object.__new__(predict_corpus.Bench)
+    bench.arguments = types.SimpleNamespace(threads=1, hf_python="python", without=without)
+    bench.counts = {"short": 100}
+    monkeypatch.setattr(bench, "own_rate", lambda *_: {}, raising=False)
+    monkeypatch.setattr(bench, "run", lambda *_: (1.0, 1), raising=False)
+    assert ("sentence-transformers" in bench.measure()["rates"]["short"]["float32"]) == (
+        not without)

@@ -11,6 +11,7 @@ from bert_tf import cli
 from bert_tf import mine_negatives as command
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.mine_negatives import mine_negatives
+from bert_tf.retrieval import bm25
 from bert_tf.retrieval.bm25 import Bm25
 from bert_tf.retrieval.negatives import NegativeRule
 from bert_tf.storage import files, locks
@@ -161,6 +162,17 @@ def test_one_stopped_while_it_writes_resumes(data, module, name, monkeypatch):
         patched.setattr(module, name, stopped)
         mine_negatives(**data, bm25=True, negatives=2, overwrite=True)
     assert len(read(mine_negatives(**data, bm25=True, negatives=2))[0]["negatives"]) == 2
+
+
+def test_how_korean_was_compared_is_told_of_what_is_there_too(data, tmp_path, capsys, monkeypatch):
+    def missing(_):
+        raise UsageError("kiwipiepy is not installed")
+
+    monkeypatch.setattr(bm25, "analyse", missing)
+    (tmp_path / "corpus.txt").write_text("\n".join([*PASSAGES, "개는 quick"]))
+    for _ in range(2):
+        mine_negatives(**data, bm25=True)
+        assert "note: BM25 compares Korean text by pairs" in capsys.readouterr().out
 
 
 def test_rule():

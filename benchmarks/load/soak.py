@@ -8,6 +8,7 @@ import json
 import pathlib
 import shutil
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -27,6 +28,8 @@ _DEATHS_EVERY = 5.0  # seconds
 _ABANDONED = 4  # texts that a killed client, and one that is cut off, has asked for
 # Texts a second that nobody waits for; they are part of the load.
 ABANDONED_RATE = 2 * _ABANDONED / _DEATHS_EVERY
+_WARM_SHARE = 0.2  # of the soak, after which memory should not grow
+_NO_REFUSALS = {"OK", "200", "500", "504", "INTERNAL", "UNKNOWN", "DEADLINE_EXCEEDED"}
 
 
 class Soak:
@@ -201,6 +204,21 @@ class Soak:
     async def _watch(self):
         async for _ in self._due(1):
             self.memory.append((time.perf_counter() - self._start, self._server.memory()))
+
+
+def growth(memory, seconds):
+    """The last tenth's median of `Soak.memory` over that of the tenth after the warm-up."""
+    def median(start, end):
+        return statistics.median(size for moment, size in memory
+                                 if start * seconds <= moment <= end * seconds)
+    return median(0.9, 1) / median(_WARM_SHARE, _WARM_SHARE + 0.1)
+
+
+def is_no_refusal(name):
+    """Whether what came of a malformed request, a key of `Soak.malformed`, is success, the server's
+    own failure or no answer."""
+    code = name.rpartition(": ")[2]
+    return code in _NO_REFUSALS or code.endswith(("Error", "Timeout"))
 
 
 def publish(folder, version, number):

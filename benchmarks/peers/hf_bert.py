@@ -24,6 +24,17 @@ def tensors(batch):
     return {name: torch.from_numpy(batch[ours]).long() for ours, name in NAMES.items()}
 
 
+def make_optimizer(model, learning_rate, eps=1e-8):
+    """Fused AdamW, as the Trainer's; biases and LayerNorm are not decayed."""
+    decayed, others = [], []
+    for name, parameter in model.named_parameters():
+        plain = name.endswith("bias") or "LayerNorm" in name
+        (others if plain else decayed).append(parameter)
+    return torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01},
+                              {"params": others, "weight_decay": 0.0}],
+                             lr=learning_rate, eps=eps, fused=True)
+
+
 def encoder(config, dtype):
     """Weights of the type that is computed in."""
     model = make_model(transformers.BertModel, config, dtype).eval()
@@ -42,13 +53,7 @@ def train_step(config, dtype, batches):
     the logits of all positions, which takes a third longer still.
     """
     model = make_model(transformers.BertForMaskedLM, config, "float32").train()
-    decayed, others = [], []
-    for name, parameter in model.named_parameters():
-        plain = name.endswith("bias") or "LayerNorm" in name
-        (others if plain else decayed).append(parameter)
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01},
-                                   {"params": others, "weight_decay": 0.0}],
-                                  lr=1e-4, eps=1e-6, fused=True)
+    optimizer = make_optimizer(model, 1e-4, eps=1e-6)
     prepared = [(tensors(batch), *(torch.from_numpy(batch[name]).long() for name in (
         "masked_lm_positions", "masked_lm_ids"))) for batch in batches]
     done = 0

@@ -4,8 +4,8 @@ Needs torch and transformers, nothing of bert_tf: another interpreter runs it, s
 learns from and answers the examples of two JSONL files (fields of `bert_tf.tasks.base.examples`)
 and writes into --output_dir `predictions_N.jsonl` after each epoch N, which bert_tf's own
 evaluation measures, and `outcome.json` with seconds and versions. Batches are drawn at random and
-padded to their longest example; AdamW with linear warm-up and decay, gradients clipped to norm 1.
-With --dtype bfloat16 forward passes run under `torch.autocast`.
+padded to their longest example; fused AdamW with linear warm-up and decay, gradients clipped to
+norm 1. With --dtype bfloat16 forward passes run under `torch.autocast`.
 """
 
 import argparse
@@ -16,9 +16,9 @@ import time
 
 import torch
 import transformers
+from hf_bert import make_optimizer
 from hf_kinds import KINDS
 
-WEIGHT_DECAY = 0.01
 WARMUP_SHARE = 0.1
 CLIP_NORM = 1.0
 
@@ -29,16 +29,6 @@ def make_model(kind, arguments):
     if arguments.scratch:
         return kind.model_class.from_config(config)
     return kind.model_class.from_pretrained(arguments.init, config=config, dtype=torch.float32)
-
-
-def make_optimizer(model, learning_rate):
-    """AdamW; biases and LayerNorm are not decayed."""
-    decayed, others = [], []
-    for name, parameter in model.named_parameters():
-        plain = name.endswith("bias") or "LayerNorm" in name
-        (others if plain else decayed).append(parameter)
-    return torch.optim.AdamW([{"params": decayed, "weight_decay": WEIGHT_DECAY},
-                              {"params": others, "weight_decay": 0.0}], lr=learning_rate)
 
 
 def computing_in(dtype):

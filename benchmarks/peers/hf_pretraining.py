@@ -2,7 +2,8 @@
 
 Needs torch and transformers, nothing of bert_tf: another interpreter runs it. It learns from rows
 of token ids, int32 `[n, length]` in an .npy file, which the library's own collator masks anew each
-time. Its own speed is measured first, and it makes as many steps as that allows in --minutes.
+time. Its own speed is measured first, and it makes as many steps as that allows in --minutes; those
+are of its steps alone, from when the Trainer has a batch, without masking and collating it.
 --output_dir gets a folder `step_N` of the weights some ten times on the way and `outcome.json`.
 """
 

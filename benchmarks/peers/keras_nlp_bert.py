@@ -12,18 +12,21 @@ NAMES = {"input_word_ids": "token_ids", "input_mask": "padding_mask",
          "input_type_ids": "segment_ids"}
 
 
-def _backbone(config, dtype):
+def _backbone(config, policy):
     return keras_nlp.models.BertBackbone(
         vocabulary_size=config["vocab_size"], num_layers=config["num_hidden_layers"],
         num_heads=config["num_attention_heads"], hidden_dim=config["hidden_size"],
         intermediate_dim=config["intermediate_size"], dropout=config["hidden_dropout_prob"],
         max_sequence_length=config["max_position_embeddings"],
         num_segments=config["type_vocab_size"],
-        dtype=dtype if dtype == "float32" else f"mixed_{dtype}")
+        dtype=policy)
 
 
 def encoder(config, dtype):
-    """A graph of its own for each shape that comes again, one for all the others."""
+    """A graph of its own for each shape that comes again, one for all the others.
+
+    Weights of the type that is computed in.
+    """
     model = _backbone(config, dtype)
 
     def forward(inputs):
@@ -45,8 +48,10 @@ def encoder(config, dtype):
 
 
 def train_step(config, dtype, batches):
-    """Keras' own step: AdamW, gradients clipped, biases and LayerNorm not decayed."""
-    model = keras_nlp.models.BertMaskedLM(_backbone(config, dtype))
+    """Keras' own step: weights float32, AdamW, gradients clipped, biases and LayerNorm not
+    decayed."""
+    model = keras_nlp.models.BertMaskedLM(_backbone(
+        config, dtype if dtype == "float32" else f"mixed_{dtype}"))
     optimizer = keras.optimizers.AdamW(1e-4, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_names=["bias", "layer_norm", "gamma", "beta"])
     model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True),

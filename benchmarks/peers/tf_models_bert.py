@@ -9,8 +9,8 @@ PACKAGES = ("tf-models-official", "tf_keras", "tensorflow")
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
-def _network(config, dtype):
-    tf_keras.mixed_precision.set_global_policy(dtype if dtype == "float32" else f"mixed_{dtype}")
+def _network(config, policy):
+    tf_keras.mixed_precision.set_global_policy(policy)
     return networks.BertEncoderV2(
         vocab_size=config["vocab_size"], hidden_size=config["hidden_size"],
         num_layers=config["num_hidden_layers"],
@@ -22,7 +22,10 @@ def _network(config, dtype):
 
 
 def encoder(config, dtype):
-    """A graph of its own for each shape that comes again, one for all the others."""
+    """A graph of its own for each shape that comes again, one for all the others.
+
+    Weights of the type that is computed in.
+    """
     network = _network(config, dtype)
 
     def forward(inputs):
@@ -44,8 +47,9 @@ def encoder(config, dtype):
 
 
 def train_step(config, dtype, batches):
-    """As its `MaskedLMTask` does it; its AdamW clips the gradients."""
-    model = models.BertPretrainerV2(_network(config, dtype),
+    """As its `MaskedLMTask` does it, weights float32; its AdamW clips the gradients."""
+    policy = dtype if dtype == "float32" else f"mixed_{dtype}"
+    model = models.BertPretrainerV2(_network(config, policy),
                                     mlm_activation=tf_keras.activations.gelu)
     optimizer = optimization.create_optimizer(1e-4, 1000, 0)
 

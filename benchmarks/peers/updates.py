@@ -3,7 +3,8 @@
 import json
 
 import torch
-from hf_finetune import CLIP_NORM, make_optimizer
+from hf_bert import make_optimizer
+from hf_finetune import CLIP_NORM
 
 
 def add_flags(parser):
@@ -20,9 +21,7 @@ def write_updates(model, losses, arguments):
 
     Writes them and the gradients' global norms, before clipping, to `--output`.
     """
-    optimizer = make_optimizer(model, arguments.learning_rate)
-    for group in optimizer.param_groups:
-        group["eps"] = arguments.epsilon
+    optimizer = make_optimizer(model, arguments.learning_rate, arguments.epsilon)
     found = {"losses": [], "norms": []}
     for loss in losses:
         loss.backward()

@@ -41,18 +41,17 @@ def full_batch(rows, length, vocab_size, seed=1):
             "input_type_ids": np.zeros_like(ids)}
 
 
-def text_batches(path, rows, first=None, cut=None, pad_to=None):
+def text_batches(path, rows, cut=None, pad_to=None):
     """Batches of `rows` texts in order.
 
     Args:
         path: .npz file: int32 `ids` of all texts on end, and `lengths`.
-        first: so many batches only.
         cut: longer texts lose their end; None leaves all whole.
         pad_to: length of all rows; None for the longest of each batch.
     """
     with np.load(path) as held:
         texts = np.split(held["ids"], np.cumsum(held["lengths"])[:-1])
-    starts = range(0, len(texts) - rows + 1, rows)[:first]
+    starts = range(0, len(texts) - rows + 1, rows)
     for start in starts:
         batch = [text[:cut] for text in texts[start:start + rows]]
         ids, mask = np.zeros((2, rows, pad_to or max(map(len, batch))), np.int32)

@@ -44,6 +44,13 @@ def add_flags(parser):
     add("--output", metavar="FILE.json", help="default: in benchmarks/results/")
 
 
+def thread_limits(threads):
+    """The variables that tell TensorFlow, PyTorch, OpenVINO and tokenizers of Rust to have so many
+    threads."""
+    return dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS",
+                          "RAYON_NUM_THREADS"), str(threads))
+
+
 class Workers:
     """A process for each side; to be used in `with`.
 
@@ -61,11 +68,9 @@ class Workers:
     def __init__(self, kind, sides, arguments):
         self.versions, self.left_out, self._processes = {}, {}, {}
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 — as long as the workers
-        # TensorFlow's, PyTorch's and OpenVINO's are all told by these.
-        threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS",
-                                 "OMP_NUM_THREADS"), str(arguments.threads))
-        environment = {**os.environ, **threads, "TF_CPP_MIN_LOG_LEVEL": "3",
-                       "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
+        environment = {**os.environ, **thread_limits(arguments.threads),
+                       "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow",
+                       "HF_HUB_OFFLINE": "1",
                        "PYTHONPATH": os.pathsep.join((str(BENCHMARKS.parent), str(BENCHMARKS)))}
         for name, options in sides.items():
             side = name.partition(",")[0]

@@ -4,11 +4,12 @@ import os
 
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import checksums, files
+from bert_tf.tokenization.classic_models import MODEL_NAMES
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 # Of vocabularies whose rules we do not run: copied as they are.
-_FILES = (VOCABULARY, CONFIG, "vocab.json", "merges.txt")
+_FILES = (VOCABULARY, CONFIG, "vocab.json", "merges.txt", *MODEL_NAMES)
 
 
 def tokenizer_folder(folder):

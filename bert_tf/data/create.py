@@ -22,7 +22,7 @@ from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
 from bert_tf.data.processes import in_order
 from bert_tf.data.records import feature_table
 from bert_tf.data.skipped import excluded_file, skipped_documents, told
-from bert_tf.data.unknown import unknown_fraction
+from bert_tf.data.unknown import MUCH, unknown_fraction
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import takes
 from bert_tf.storage import files, manifest
@@ -31,7 +31,6 @@ from bert_tf.tokenization.tokenizer import lacks_capitals
 
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
-_MUCH = 0.1  # of the tokens unknown
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
 
 
@@ -148,7 +147,7 @@ def _check_known(shard, options, config, vocabulary):
         raise BertTfError(explain(
             f"every token is unknown: {config.vocab} has no piece of the text",
             "a vocabulary of its language"))
-    if unknown > _MUCH and config.progress:
+    if unknown > MUCH and config.progress:
         print(f"note: {100 * unknown:.0f} % of the tokens are unknown to {config.vocab}",
               file=sys.stderr)
 

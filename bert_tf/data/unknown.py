@@ -4,6 +4,7 @@ import numpy as np
 
 from bert_tf.data import records
 
+MUCH = 0.1  # of the tokens unknown
 _EXAMPLES = 1000  # that are looked at
 
 
@@ -27,6 +28,11 @@ def unknown_fraction(shard, table, vocabulary):
         example, place = np.nonzero(rows["masked_lm_weights"])
         positions, masked = np.array(rows["masked_lm_positions"]), np.array(rows["masked_lm_ids"])
         ids[example, positions[example, place]] = masked[example, place]
+    return unknown_share(ids, vocabulary)
+
+
+def unknown_share(ids, vocabulary):
+    """Return the fraction of token ids, an array, that are unknown; see `unknown_fraction`."""
     # Such as GPT-2's one special token.
     shared = vocabulary.unk_id in (vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id)
     unknown = 0 if shared else np.count_nonzero(ids == vocabulary.unk_id)

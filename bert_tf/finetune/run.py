@@ -14,6 +14,7 @@ import time
 import tensorflow as tf
 
 from bert_tf.converters.own_folder import own_folder
+from bert_tf.data.unknown import MUCH, unknown_share
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.finetune.init import find_start, start_files
 from bert_tf.finetune.results import (
@@ -232,6 +233,11 @@ class FinetuningRun(OutputFolder):
             if fresh:
                 print(f"not in {self.options.init}, so new: {', '.join(fresh)}")
             self.train_features = self.type.features(self.train, model, training=True)
+            unknown = unknown_share(self.train_features.rows["input_word_ids"].values,
+                                    self.start.tokenizer.vocabulary)
+            if unknown > MUCH:
+                print(f"note: {100 * unknown:.0f} % of the train tokens are unknown to the "
+                      "vocabulary")
             features = {"train": self.train_features}
             # What is wrong with the others shows before training, too.
             if self.test:

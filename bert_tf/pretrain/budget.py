@@ -90,6 +90,7 @@ class BudgetRun:
         from bert_tf.converters.formats import read_model
         from bert_tf.pretrain.step_rate import computes_bfloat16, steps_per_second
         from bert_tf.tokenization.load import TokenizerSource
+        from bert_tf.tokenization.morphemes import pretokenize
 
         values = {**recipe.OPTIONS, **recipe.by_text(size, self.given.hours),
                   "dtype": "bfloat16" if computes_bfloat16() else "float32"}
@@ -103,6 +104,7 @@ class BudgetRun:
             looks_for_copies=bool(self.given.dedupe or self.given.exclude),
             splits_morphemes=bool(getattr(tokenizer or self.given, "pretokenize", None)))
         entries = tokenizer and len(tokenizer.vocabulary)
+        pretokenize(tokenizer or self.given, ["가다"])  # an analyser that is missing is told first
         rates = {}
 
         def left():

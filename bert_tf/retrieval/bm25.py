@@ -19,6 +19,8 @@ from bert_tf.retrieval.search import TopK
 from bert_tf.tokenization.morphemes import analyse
 from bert_tf.tokenization.texts import text_list
 
+_UNINSTALLED = ("BM25 compares Korean text by pairs of characters, as kiwipiepy is not installed; "
+                "pip install 'bert_tf[korean]' and --overwrite compare it by morphemes")
 TERMS = ("auto", "words", "morphemes", "bigrams")
 _HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7a3]")  # syllables, in NFD too
 _KANA_AND_CHINESE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -41,6 +43,10 @@ class Bm25:
         k1, b: of the formula: how soon repeated terms add nothing, how much length counts.
         progress: show a bar where it takes long.
 
+    Attributes:
+        terms: as chosen.
+        notes: list of what to tell the user of that choice.
+
     Raises:
         UsageError: bm25s is not installed.
         BertTfError: there is no text, or none with a term.
@@ -49,7 +55,7 @@ class Bm25:
     def __init__(self, texts, terms="auto", k1=1.5, b=0.75, progress=False):
         bm25s = library()
         texts = text_list(texts, "passages")
-        self.terms = _chosen_terms(check_choice("terms", terms, TERMS), texts)
+        self.terms, self.notes = _chosen_terms(check_choice("terms", terms, TERMS), texts)
         self.size = len(texts)
         self._vocabulary = {}
         ids = [[self._vocabulary.setdefault(term, len(self._vocabulary)) for term in terms]
@@ -121,14 +127,14 @@ def _bigrams(word, unspaced):
 
 def _chosen_terms(terms, texts):
     if terms != "auto":
-        return terms
+        return terms, []
     if not any(map(_HANGUL.search, texts)):
-        return "bigrams"
+        return "bigrams", []
     try:
         analyse(["가는"])
     except UsageError:
-        return "bigrams"
-    return "morphemes"
+        return "bigrams", [_UNINSTALLED]
+    return "morphemes", []
 
 
 def library():

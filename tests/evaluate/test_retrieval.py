@@ -14,6 +14,7 @@ from bert_tf.data.table_form import TableForm
 from bert_tf.embedder import Embedder
 from bert_tf.errors import UsageError
 from bert_tf.evaluate import queries, retrieval
+from bert_tf.retrieval import bm25
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -89,6 +90,20 @@ def test_forms_of_queries(folder, tmp_path, capsys, data, words):
     assert results["metrics"] == ranking_metrics(
         gains, [list(line["gold"].values()) for line in lines], [1])
     assert (results["metrics"]["ndcg@10"] < 1) == bool(words)  # the better one comes second
+
+
+def test_how_korean_was_compared_is_told_of_what_is_measured_too(folder, tmp_path, capsys,
+                                                                 monkeypatch):
+    def missing(_):
+        raise UsageError("kiwipiepy is not installed")
+
+    monkeypatch.setattr(bm25, "analyse", missing)
+    (tmp_path / "corpus.tsv").write_text(CORPUS.replace("dull", "지루한"))
+    for _ in range(2):
+        assert measure(folder, tmp_path / "out", "ids.jsonl", "--corpus",
+                       str(tmp_path / "corpus.tsv"), corpus=None) == 0
+        assert "note: BM25 compares Korean text by pairs" in capsys.readouterr().out
+    assert files.read_json(str(tmp_path / "out" / "results.json"))["bm25_terms"] == "bigrams"
 
 
 def test_only_the_data_have_no_header(folder, tmp_path):

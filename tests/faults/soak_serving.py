@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks
 
 import minilm  # noqa: E402
 from load.processes import HERE, REPOSITORY, ModelServer, run_json  # noqa: E402
-from load.soak import Soak  # noqa: E402
+from load.soak import Soak, is_no_refusal  # noqa: E402
 
 from bert_tf.data import python_prose  # noqa: E402
 
@@ -65,7 +65,7 @@ def soak(folder, minutes, warm_up, arguments):
             "first_failures": load.failures[:3], "lives": lives, "worst_error": load.worst_error,
             "malformed": sum(load.malformed.values()),
             "malformed_taken": sum(count for name, count in load.malformed.items()
-                                   if name.endswith((": OK", ": 200"))),
+                                   if is_no_refusal(name)),
             "p50_ms": p50, "p99_ms": p99,
             **flatness(samples, warm_up * 60), "all_samples": samples}
 

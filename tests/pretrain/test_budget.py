@@ -16,6 +16,7 @@ from bert_tf.pretrain.complete import complete
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.storage import manifest
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tokenization import morphemes
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.strategy import make_strategy
@@ -46,6 +47,17 @@ def choose(tmp_path, write_file, measured, monkeypatch):
             "output_dir": str(tmp_path / "run"), **given}))
         return complete(run.chosen(None)), run
     return chosen
+
+
+def test_an_analyser_that_is_missing_is_told_before_anything_is_measured(choose, measured,
+                                                                         monkeypatch):
+    def missing(_):
+        raise UsageError("kiwipiepy is not installed")
+
+    monkeypatch.setattr(morphemes, "_analyser", missing)
+    with pytest.raises(UsageError, match="kiwipiepy"):
+        choose(pretokenize="morphemes")
+    assert not measured
 
 
 def test_what_is_chosen(choose, measured, capsys):

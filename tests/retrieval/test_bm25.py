@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.retrieval import bm25
 from bert_tf.retrieval.bm25 import Bm25
 
 TEXTS = ["The Seine flows through Paris.", "paris, Paris, PARIS", "Berlin lies on the Spree.",
@@ -33,14 +34,14 @@ def by_formula(query, k1=1.5, b=0.75):
 
 
 def test_scores_are_those_of_the_formula_and_ties_go_to_the_first():
-    bm25 = Bm25(TEXTS)
-    scores, rows = bm25.search(["seine paris", "Spree!", "Moscow", ""], 10)
+    index = Bm25(TEXTS)
+    scores, rows = index.search(["seine paris", "Spree!", "Moscow", ""], 10)
     expected = by_formula("seine paris")
     assert rows[0].tolist() == [0, 4, 1, -1, -1]
     np.testing.assert_allclose(scores[0, :3], expected[[0, 4, 1]], rtol=1e-5)
     assert rows[1].tolist() == [2, -1, -1, -1, -1] and (rows[2:] == -1).all()
     assert (scores[2:] == 0).all() and scores.dtype == np.float32
-    assert bm25.search([], 3)[0].shape == (0, 3)
+    assert index.search([], 3)[0].shape == (0, 3)
 
 
 def test_korean_by_morphemes_and_by_bigrams():
@@ -69,6 +70,18 @@ def test_other_scripts_beside_korean():
     assert index.search(["日本", "हिन्दी", "istanbul'İSTANBUL", "한국"], 1)[1].tolist() == [
         [1], [2], [3], [0]]
     assert index.search(["ह न"], 1)[0].tolist() == [[0]]
+
+
+def test_pairs_of_characters_in_place_of_morphemes_are_told(monkeypatch):
+    def missing(_):
+        raise UsageError("kiwipiepy is not installed")
+
+    assert Bm25(["서울은 수도이다"]).notes == []
+    monkeypatch.setattr(bm25, "analyse", missing)
+    index = Bm25(["서울은 수도이다"])
+    assert index.terms == "bigrams"
+    assert "bert_tf[korean]' and --overwrite" in index.notes[0]
+    assert Bm25(TEXTS).notes == Bm25(["서울은 수도이다"], "bigrams").notes == []
 
 
 def test_what_cannot_be_searched(monkeypatch):

@@ -1,4 +1,5 @@
-"""Files in SQuAD's JSON form: SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), KorQuAD 1.0."""
+"""Files in SQuAD's JSON form: SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), KorQuAD 1.0,
+KLUE-MRC."""
 
 import functools
 
@@ -44,6 +45,8 @@ def squad_questions(path, form, make):
 
 
 def _question(make, context, group, _, where, question):
+    if isinstance(question, dict) and "id" not in question and "guid" in question:  # KLUE-MRC's
+        question = {**question, "id": question["guid"]}
     id = check_text(where, squad_field(where, question, "id"), "id")
     return make(f"{where} (id {id})", id, question, context, group)
 

@@ -120,8 +120,8 @@ class VectorModel(Ranks, TextModel):
             texts: what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two lists.
             prompt: name of one of `prompts`, which comes before each text; None for none.
         """
-        columns = text_tensors(texts, self.preprocessor and self.preprocessor.tokenizer,
-                               make=functools.partial(np.array, dtype=object))
+        objects = functools.partial(np.array, dtype=object)
+        columns = text_tensors(texts, make=objects)
         columns = columns if isinstance(columns, tuple) else (columns,)
         if not all(isinstance(column, np.ndarray) for column in columns):
             raise UsageError(explain("inputs that are not texts", "strings, or pairs of strings"))
@@ -130,9 +130,10 @@ class VectorModel(Ranks, TextModel):
                                      "as many second texts as first ones"))
         if prompt is not None:
             before = self.prompts[check_choice("prompt", prompt, list(self.prompts))]
-            columns = (np.array([before + _text(text) for text in columns[0]], object),
-                       *columns[1:])
-        return columns
+            columns = (objects([before + _text(text) for text in columns[0]]), *columns[1:])
+        # After the prompt, which is part of what is read.
+        return text_tensors(columns, self.preprocessor and self.preprocessor.tokenizer,
+                            make=objects)
 
     def outputs_by_length(self, columns, batch_size, compute=None):
         """Yield `(rows, outputs)` of batches of texts of similar length.

@@ -17,6 +17,7 @@ from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tokenization import morphemes
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -255,6 +256,26 @@ def test_prompts_come_before_queries_and_before_what_is_searched(eager):
     np.testing.assert_allclose(model.scores(queries, passages), cosines(*vectors), atol=1e-6)
     plain = make().scores(queries, passages)
     assert np.abs(model.scores(queries, passages) - plain).max() > 1e-3
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_a_prompt_and_its_text_are_analysed_once(monkeypatch, table):
+    given = []
+
+    def splits(parts, progress):
+        given.extend(parts)
+        return {text: text.replace("가", "a ").replace("나", "b ") for text in parts}
+
+    monkeypatch.setattr(morphemes, "_analysed", splits)
+    preprocessor = TextPreprocessor(Tokenizer(tokenizer().vocabulary, pretokenize="morphemes"), 12)
+    kind = bert_tf.SparseEmbedder if table else SentenceEmbedder
+    model = kind(CONFIG, preprocessor=preprocessor, prompts={"query": "가"}, seed=3,
+                 **({"query_table": True} if table else {}))
+    if table:
+        assert {*model.sparse(["나"], prompt="query", queries=True)[0]} == {"a", "b"}
+    else:
+        np.testing.assert_allclose(model.embed(["나"], prompt="query"), model.embed(["a b"]))
+    assert given == ["가나"]
 
 
 def test_a_quantized_dense_layer_is_read_as_it_was(tmp_path):

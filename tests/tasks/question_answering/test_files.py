@@ -46,6 +46,11 @@ def test_squad(write_file, task, name):
     assert example.where == f"{path} data[0].paragraphs[0].qas[0] (id q1)"
 
 
+def test_klue_names_its_ids_otherwise(write_file):
+    example, = read_task("squad_v2", write_file("a.json", json.dumps(changed(id=None, guid="k"))))
+    assert example.id == "k"
+
+
 def test_a_question_without_answer(write_file):
     path = write_file("a.json", json.dumps(two_questions()))
     assert [(example.answers, example.is_impossible)
