@@ -108,3 +108,9 @@ def test_folders_of_others(shared, name):
 def test_nothing_there(tmp_path):
     with pytest.raises(UsageError, match="holds no model; expected a model folder"):
         bert_tf.from_pretrained(str(tmp_path))
+
+
+def test_a_folder_in_place_of_a_keras_file(folder, tmp_path, eager):
+    model = bert_tf.from_pretrained(folder("several"))
+    model.save(tmp_path / "model", zipped=False)
+    assert bert_tf.load_model(tmp_path / "model").classify(TEXTS[0]) == model.classify(TEXTS[0])

@@ -23,6 +23,8 @@ class Dense(keras.layers.Dense):
         seed: seed of the initial kernel, see `initializers.truncated_normal`.
     """
 
+    lora_merged = False  # whether the kernel may hold what adapters had learned
+
     def __init__(self, units, initializer_range=0.02, seed=None, **kwargs):
         super().__init__(units, **kwargs)
         self.initializer_range = initializer_range
@@ -82,6 +84,7 @@ class Dense(keras.layers.Dense):
         super().load_own_variables(store)
         if drawn is not None:
             self.lora_kernel_a.assign(drawn)
+            self.lora_merged = True
 
     def quantize(self, mode=None, type_check=True, config=None):
         """Replace the kernel by a quantized one, as `keras.layers.Dense` does."""

@@ -44,11 +44,17 @@ class Adaptable:
         """Write the adapters, and nothing else, to a new folder.
 
         Raises:
-            UsageError: there are none.
+            UsageError: there are none, or `load_weights` has added them to the kernels.
         """
         values = {variable.path: variable.value for variable in _adapter_variables(self)}
         if not values:
             raise UsageError(f"{self.name} has no adapters; call enable_lora(rank) first")
+        layers = adapted(self)
+        if any(layer.lora_merged for layer in layers) and not any(
+                layer.lora_kernel_b.numpy().any() for layer in layers):
+            raise UsageError(explain(
+                "adapters that change nothing: load_weights adds them to the kernels",
+                attempt="save_pretrained, or saving adapters before load_weights"))
         with checksums.new_folder(folder) as temporary:
             variables.write_variables(os.path.join(temporary, _CHECKPOINT), values)
 

@@ -165,8 +165,8 @@ class VectorPooling(keras.Layer):
             return hidden * tf.cast(mask, hidden.dtype)[:, :, tf.newaxis]
         kept = mask > 0
         if self.mask_specials:
-            kept &= ~tf.reduce_any(ids[:, :, tf.newaxis] == tf.constant(self.special_ids, tf.int32),
-                                   -1)
+            special = tf.constant(self.special_ids, ids.dtype)
+            kept &= ~tf.reduce_any(ids[:, :, tf.newaxis] == special, -1)
         vectors = []
         if "mean" in self.pooling:
             weights = tf.cast(kept, tf.float32)

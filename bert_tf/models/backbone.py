@@ -10,6 +10,7 @@ from bert_tf.errors import UsageError
 from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
+from bert_tf.layers.frozen import freeze_parts, frozen_parts
 from bert_tf.layers.layout import Padded
 from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.padding_free import PaddingFree
@@ -52,16 +53,18 @@ class Backbone(Adaptable, keras.Layer):
         padding_free: leave padding out, but for gaps between tokens where distances count; may
             be set later as an attribute. Where
             `attention_probs` are asked for everything is computed all the same.
+        frozen: paths of the parts that are not trained; None for all or none, as `trainable` says.
     """
 
     def __init__(self, config, encoder_outputs=False, attention_probs=False, seed=None,
-                 embeddings=None, padding_free=False, **kwargs):
+                 embeddings=None, padding_free=False, frozen=None, **kwargs):
         super().__init__(**kwargs)
         self.config = config
         self.encoder_outputs = encoder_outputs
         self.attention_probs = attention_probs
         self.seed = seed
         self.padding_free = padding_free
+        self._frozen = frozen
         of_all = {"initializer_range": config.initializer_range, "seed": seed}
         common = {"layer_norm_eps": config.layer_norm_eps, "dropout": config.hidden_dropout_prob,
                   **of_all}
@@ -118,7 +121,9 @@ class Backbone(Adaptable, keras.Layer):
         for layer in (self.bilstm, self.pooler):
             if layer is not None:
                 layer.build(hidden)
-        if not self.trainable:  # what the constructor is told, Keras hands on to no part
+        if self._frozen is not None:
+            freeze_parts(self, self._frozen)
+        elif not self.trainable:  # what the constructor is told, Keras hands on to no part
             for part in self._flatten_layers(include_self=False):
                 part.trainable = False
 
@@ -231,12 +236,13 @@ class Backbone(Adaptable, keras.Layer):
         return layer
 
     def get_config(self):
-        """The constructor's arguments."""
+        """The constructor's arguments, and which parts are frozen now."""
         return {**super().get_config(), "config": self.config.to_dict(),
                 "dtype": keras.dtype_policies.serialize(policy_of(self)),
                 "encoder_outputs": self.encoder_outputs,
                 "attention_probs": self.attention_probs, "seed": self.seed,
-                "padding_free": self.padding_free}
+                "padding_free": self.padding_free,
+                "frozen": frozen_parts(self) if self.built else self._frozen}
 
     @classmethod
     def from_config(cls, config):

@@ -27,6 +27,7 @@ class EncoderModel(Adaptable, Quantizes, Saved, keras.Model):
         inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in INPUTS}
         super().__init__(inputs, backbone(inputs), name=name)
         self.backbone = backbone
+        self.dtype_policy = backbone.dtype_policy  # by which `compile` decides on loss scaling
 
     @property
     def config(self):
@@ -96,6 +97,7 @@ def build_encoder(config, encoder_outputs=False, attention_probs=False, dtype=No
         seed: integer: equal seeds give equal initial weights, whatever is built before. None
             draws from Keras' own random state (`keras.utils.set_random_seed`).
         name: of the model, with which its variables' paths begin; None for the family's.
-        embeddings: another model's `backbone.embeddings` to share; None makes new ones.
+        embeddings: another model's `backbone.embeddings` to share; None makes new ones. Keras
+            cannot read the `.keras` file of a model that holds both, only that of either.
     """
     return EncoderModel(config, encoder_outputs, attention_probs, dtype, seed, name, embeddings)

@@ -53,7 +53,9 @@ def find_model(path, kinds=None):
     if found is None or found.kind not in (kinds or KINDS):
         expected = " or ".join(what for kind, what in KINDS.items() if kind in (kinds or KINDS))
         received = "holds no model" if found is None else f"is {KINDS[found.kind]}"
-        raise UsageError(explain(f"{path} {received}", expected))
+        keras_file = str(path).endswith(".keras")
+        raise UsageError(explain(f"{path} {received}", expected,
+                                 "bert_tf.load_model" if keras_file else ""))
     if found.kind == "bert_tf" and not found.run and files.exists(
             os.path.join(found.folder, "run.json")):
         raise UsageError(explain(f"{path} is a run that has no model yet",

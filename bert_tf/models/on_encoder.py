@@ -1,6 +1,7 @@
 """What models on an encoder have in common, whatever their heads."""
 
 import keras
+import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.layers.frozen import freeze_parts, frozen_parts
@@ -31,6 +32,13 @@ class OnEncoder(Quantizes, Saved):
             input_signature = [{name: keras.InputSpec(shape=(None, None), dtype="int32")
                                 for name in self.call_inputs}]
         return super().export(filepath, *args, input_signature=input_signature, **kwargs)
+
+    @property
+    def _default_save_signature(self):
+        """What `tf.saved_model.save` serves by itself; Keras knows no shapes of a built model."""
+        signature = {name: tf.TensorSpec((None, None), tf.int32, name) for name in self.call_inputs}
+        return tf.function(lambda inputs: self(inputs, training=False), [signature],
+                           autograph=False)
 
     def get_config(self):
         """The constructor's arguments, `padding_free`, and which parts are frozen."""

@@ -51,10 +51,13 @@ def save_pretrained(folder, model, tokenizer=None):
     Adapters (`enable_lora`) are added to the kernels that they adapt.
 
     Raises:
-        UsageError: the model is quantized, which no checkpoint of ours holds.
+        UsageError: the model is none of ours, or quantized, which no checkpoint of ours holds.
     """
     from bert_tf.layers.lora import merged_variables
 
+    if not isinstance(model, Saved):
+        raise UsageError(explain(f"a {type(model).__name__}", "a model of this package",
+                                 "model.save('NAME.keras')"))
     if any(layer.quantization_mode for layer in model._flatten_layers()):
         raise UsageError(explain(f"{model.name} is quantized, and a model folder holds floats",
                                  attempt="model.save('NAME.keras'), or saving before quantize"))

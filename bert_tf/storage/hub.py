@@ -37,7 +37,8 @@ _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of
 _WEIGHTS = (*_SAFETENSORS, "model.weights.h5", "model.index", "model.data-*")
 # Where a folder has no safetensors.
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
-_FILES = (".txt", ".json", ".jsonl", ".model", ".vocab", ".ckpt")  # which are no repositories
+# Which are no repositories.
+_FILES = (".txt", ".json", ".jsonl", ".model", ".vocab", ".ckpt", ".keras")
 _SERVER_ERROR = 500
 _DELAY = 2  # seconds until progress is shown
 _found = {}  # (name, revision, weights): folder; a process reads one commit of a branch

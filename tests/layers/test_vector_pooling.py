@@ -120,6 +120,12 @@ def test_tokens_are_weighted_in_the_mean_alone(weighting):
         pooling="max", mask_specials=True, special_ids=(CLS, SEP))[0])
 
 
+def test_ids_of_64_bits():
+    """As NumPy has them."""
+    options = {"mask_specials": True, "special_ids": (CLS, SEP)}
+    np.testing.assert_array_equal(pool(ids=IDS.astype("int64"), **options)[0], pool(**options)[0])
+
+
 def test_options_are_told_back():
     options = {"pooling": "mean_max", "layers": (0, -2), "combine": "sum", "mask_specials": True,
                "special_ids": (1, 2), "weighting": "idf", "normalize": True}

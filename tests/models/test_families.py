@@ -51,6 +51,13 @@ def test_save_load_and_free_length(policy, tmp_path):
             np.testing.assert_array_equal(a, b)
 
 
+def test_the_loss_of_an_encoder_in_float16_is_scaled():
+    for policy, scaled in (("mixed_float16", True), ("mixed_bfloat16", False)):
+        model = build_encoder(TINY.replace(num_hidden_layers=1), dtype=policy)
+        model.compile("sgd")
+        assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer) == scaled
+
+
 def test_equal_seeds_give_equal_weights():
     first, second, other = (build_encoder(TINY.replace(num_hidden_layers=1), seed=seed)
                             for seed in (1, 1, 2))

@@ -59,6 +59,13 @@ def test_another_kind_is_named(names, message, tmp_path):
         find_model(str(tmp_path), OURS)
 
 
+def test_a_keras_file_is_read_by_another_function():
+    """Nor is it taken for a repository of the Hub."""
+    for path in ("best.keras", "no_folder/best.keras"):
+        with pytest.raises(UsageError, match=f"^{path} holds no model; .* try bert_tf.load_model"):
+            find_model(path)
+
+
 def test_a_damaged_file_is_no_other_kind(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(BertTfError, match="config.json"):

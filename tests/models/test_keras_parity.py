@@ -295,6 +295,19 @@ def test_a_frozen_encoder_in_a_model_of_others_stays_so_in_its_file(tmp_path):
     assert trained(model) == trained(reloaded(model, tmp_path)) == {"dense/kernel", "dense/bias"}
 
 
+def test_a_frozen_part_in_a_model_of_others_stays_so_in_files_and_clones(tmp_path):
+    encoder = ours().encoder
+    model = keras.Model(encoder.input, keras.layers.Dense(2, name="dense")(
+        encoder.output["pooled_output"]))
+    encoder.backbone.embeddings.trainable = False
+    assert 0 < len(trained(model)) < len(model.weights)
+    assert trained(reloaded(model, tmp_path)) == trained(model)
+    assert trained(keras.models.clone_model(model)) == trained(model)
+    former = encoder.backbone.get_config()
+    del former["frozen"]  # as in a file of 0.1
+    assert type(encoder.backbone).from_config(former).trainable
+
+
 @both
 def test_token_embedding_is_tied(make):
     made = make()

@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +16,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.data.term_weights import read_texts
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
+from bert_tf.models.pretrained import save_pretrained
 from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import files, variables
@@ -244,3 +246,10 @@ def test_half_precision_weights_are_float32_on_disk(tmp_path):
     assert all(value.dtype == "float32" for value in tensors.values())
     assert from_pretrained(folder, dtype="mixed_float16")(batch())["start_logits"].dtype == \
         tf.float32
+
+
+def test_models_of_others_are_left_to_keras(tmp_path):
+    encoder = build_encoder(TINY)
+    model = keras.Model(encoder.input, encoder.output["pooled_output"])
+    with pytest.raises(UsageError, match=r"a Functional; expected .*; try model.save\("):
+        save_pretrained(tmp_path / "model", model)

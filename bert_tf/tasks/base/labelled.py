@@ -51,6 +51,7 @@ class LabelledModel(TextModel):
                  preprocessor=None, features=None, **kwargs):
         super().__init__(encoder, dtype, seed, preprocessor, **kwargs)
         config = self.config
+        self.head_dropout = dropout
         dropout = config.hidden_dropout_prob if dropout is None else dropout
         self.feature_lstm, self.width = None, config.hidden_size
         if features is not None:
@@ -99,8 +100,10 @@ class LabelledModel(TextModel):
         return both_ends(read, inputs["input_mask"]) if output == "pooled_output" else read
 
     def options(self):
-        """See `Saved.options`; `features` only where the encoder is not trained."""
-        return {} if self.feature_lstm is None else {"features": self.feature_lstm.options()}
+        """See `Saved.options`; `features` only where the encoder is not trained, `dropout` only
+        where it is not the configuration's."""
+        return {**({} if self.feature_lstm is None else {"features": self.feature_lstm.options()}),
+                **({} if self.head_dropout is None else {"dropout": self.head_dropout})}
 
     def fit(self, x=None, y=None, *args, **kwargs):
         """See Keras; `class_weight` also weighs by labels in `x` or in a dict."""

@@ -31,7 +31,8 @@ class Objective(OnEncoder, keras.Model):
 
     def compile(self, *args, **kwargs):
         """See Keras; without a loss, the model's own losses and accuracies are used."""
-        self.loss = self._compile_loss = None  # Keras keeps that of an earlier `compile`
+        # Keras keeps those of an earlier `compile`.
+        self.loss = self._compile_loss = self._compile_metrics = None
         super().compile(*args, **kwargs)
         # Made here, as variables that appear inside a step break `fit` on several replicas.
         if self.loss is None and not self.accuracies:

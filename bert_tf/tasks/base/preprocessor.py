@@ -81,8 +81,10 @@ def load_former_assets(model, path):
 
     Args:
         model: read from the file; its preprocessors without a tokenizer get theirs.
-        path: of the file, local.
+        path: of the file, local; what is no archive, such as a folder, was not written by 0.1.
     """
+    if not zipfile.is_zipfile(path):
+        return
     found = {}
     with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
         for layer in model._flatten_layers():

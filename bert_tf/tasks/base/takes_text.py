@@ -1,6 +1,9 @@
 """Keras models that may be given text in place of token ids."""
 
+import contextlib
+import contextvars
 import itertools
+import numbers
 import types
 import warnings
 
@@ -16,6 +19,8 @@ from bert_tf.tokenization.morphemes import pretokenize
 
 # Types that a single row may have: distinguished from columns, batches and arrays of ids.
 _SCALARS = (str, bytes, int, float, type(None))
+# Whether a step of Keras' runs, whose text is analysed: analysing it again would change some.
+_in_step = contextvars.ContextVar("in_step", default=False)
 
 
 class TakesText:
@@ -42,7 +47,22 @@ class TakesText:
 
     def __call__(self, inputs, *args, **kwargs):
         """See Keras."""
-        return super().__call__(self._prepared(inputs), *args, **kwargs)
+        return super().__call__(self._as_called(inputs), *args, **kwargs)
+
+    def train_step(self, data):
+        """See Keras."""
+        with _step():
+            return super().train_step(data)
+
+    def test_step(self, data):
+        """See Keras."""
+        with _step():
+            return super().test_step(data)
+
+    def predict_step(self, data):
+        """See Keras."""
+        with _step():
+            return super().predict_step(data)
 
     def fit(self, x=None, y=None, *args, **kwargs):
         """See Keras; labels and weights may be lists too."""
@@ -76,8 +96,11 @@ class TakesText:
         return super().test_on_batch(*self._arrays(x, y, sample_weight), *args, **kwargs)
 
     def predict_on_batch(self, x):
-        """See Keras."""
-        return super().predict_on_batch(self._prepared(x))
+        """See Keras, whose replicas all predict the whole batch: what the first one gives."""
+        outputs = super().predict_on_batch(self._prepared(x))
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        return outputs if replicas == 1 else tf.nest.map_structure(
+            lambda found: found[:len(found) // replicas], outputs)
 
     def make_train_function(self, force=False):
         """See Keras."""
@@ -106,6 +129,10 @@ class TakesText:
 
     def _prepared(self, inputs):
         return text_tensors(inputs, getattr(self.preprocessor, "tokenizer", None))
+
+    def _as_called(self, inputs):
+        """Return the inputs of a call, prepared unless those of a step are already."""
+        return inputs if _in_step.get() else self._prepared(inputs)
 
     def _arrays(self, texts, *columns):
         return (self._prepared(texts), *map(numbers_of, columns))
@@ -162,6 +189,15 @@ class TakesText:
                                     keras.saving.deserialize_keras_object(preprocessor)})
 
 
+@contextlib.contextmanager
+def _step():
+    token = _in_step.set(True)
+    try:
+        yield
+    finally:
+        _in_step.reset(token)
+
+
 def numbers_of(column):
     """Return labels or weights as Keras takes them.
 
@@ -180,9 +216,11 @@ def numbers_of(column):
             raise UsageError(explain("labels in rows of different lengths", "as many in each row",
                                      "-1 for those that are missing")) from error
     if getattr(getattr(column, "dtype", None), "kind", None) in ("U", "S", "O") and len(column):
-        values = np.asarray(column).ravel().tolist()
-        wrong = next((each for each in values if not isinstance(each, int | float)), values[0])
-        raise UsageError(explain(f"labels such as {str(wrong)!r}", "numbers",
+        values = np.asarray(column)
+        wrong = [each for each in values.flat if not isinstance(each, numbers.Real | np.bool_)]
+        if not wrong:
+            return np.array(values.tolist())
+        raise UsageError(explain(f"labels such as {str(wrong[0])!r}", "numbers",
                                  "model.labels.index(label), the place of its name"))
     return column
 

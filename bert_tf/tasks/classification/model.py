@@ -57,7 +57,7 @@ class Classifier(ScoresPairs, LabelledModel):
 
     saved_as = "classifier"
     required_options = ("labels",)
-    further_options = ("problem", "features")
+    further_options = ("problem", "features", "dropout")
     preprocessor_class = TextPreprocessor
     label_keys = {"classifier": "label_ids"}
     with_transform = ("dense", "transform")

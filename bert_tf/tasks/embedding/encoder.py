@@ -25,5 +25,5 @@ class TextEncoder(TakesText, EncoderModel):
 
     def __call__(self, inputs, *args, **kwargs):
         """See Keras; text is tokenized before the functional model sees it."""
-        inputs = self._prepared(inputs)
+        inputs = self._as_called(inputs)
         return super().__call__(self.read(inputs) if is_text(inputs) else inputs, *args, **kwargs)

@@ -12,12 +12,13 @@ from bert_tf.models.families import build_encoder
 from bert_tf.tasks.base.objective import Objective, weighed
 from bert_tf.tasks.pretraining import generation
 from bert_tf.tasks.pretraining.continuation import added_text, prompt_of
+from bert_tf.tasks.pretraining.keeps_tokenizer import KeepsTokenizer
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.texts import check_batch_size, text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class LanguageModel(Objective):
+class LanguageModel(KeepsTokenizer, Objective):
     """An encoder that reads from left to right and predicts the next token at every position.
 
     GPT, Qwen3 and Gemma 3 decode with their word embeddings and nothing else. Every other family is
@@ -44,7 +45,6 @@ class LanguageModel(Objective):
 
     saved_as = "language_model"
     tasks = ("language_model",)
-    tokenizer = None  # for `generate` on text; `from_pretrained` reads the folder's
 
     def __init__(self, config, dtype=None, seed=None, name="language_model", **kwargs):
         super().__init__(dtype=dtype, name=name, **kwargs)

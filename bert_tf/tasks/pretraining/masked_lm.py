@@ -8,6 +8,7 @@ from bert_tf.layers.label_head import LabelHead
 from bert_tf.layers.mlm_head import MaskedLMHead
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.tasks.base.objective import Objective, weighed
+from bert_tf.tasks.pretraining.keeps_tokenizer import KeepsTokenizer
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.texts import check_batch_size, text_list
@@ -18,7 +19,7 @@ SENTENCE_HEADS = {"next_sentence": "seq_relationship", "sentence_order": "senten
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Pretrainer(Objective):
+class Pretrainer(KeepsTokenizer, Objective):
     """An encoder with the masked-token head and, where requested, the head of a sentence task.
 
     Call: a batch, a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids`
@@ -41,7 +42,6 @@ class Pretrainer(Objective):
 
     saved_as = "pretraining"
     required_options = ("sentence_task",)
-    tokenizer = None  # for `fill_mask`; `from_pretrained` reads the folder's
     call_inputs = (*INPUTS, "masked_lm_positions")
 
     def __init__(self, config, sentence_task="next_sentence", dtype=None, seed=None,

@@ -97,6 +97,11 @@ class ReplacedTokens(Objective):
         predicted = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
         return (*INPUTS, *predicted) if self.generator else INPUTS
 
+    @property
+    def _default_save_signature(self):
+        """See `OnEncoder`; the state of the generator's draws is nothing that TensorFlow saves."""
+        return None if self.generator else super()._default_save_signature
+
     def options(self):
         """See `Saved.options`."""
         return {"generator": self.generator.config.to_dict() if self.generator else None}

@@ -9,6 +9,7 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.masks import padding_adder
 from bert_tf.tasks.base.labelled import LabelledModel
+from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tasks.question_answering.answers import answer, answers_to
 from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 
@@ -124,6 +125,13 @@ class QuestionAnswering(LabelledModel):
                                input_signature=(text, text, tf.TensorSpec([], tf.float32)))
 
         return compiled
+
+    def _batch(self, x, y, sample_weight):
+        if is_text(x):  # of which there may be several windows, each with its own positions
+            raise UsageError(explain(
+                f"{self.name} was given text to learn from", "windows of token ids, and their "
+                "start_positions and end_positions", "bert_tf.finetune(task='span', …)"))
+        return super()._batch(x, y, sample_weight)
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""

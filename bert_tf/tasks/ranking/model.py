@@ -37,7 +37,7 @@ class Ranker(ScoresPairs, LabelledModel):
     """
 
     saved_as = "ranker"
-    further_options = ("loss", "features")
+    further_options = ("loss", "features", "dropout")
     preprocessor_class = TextPreprocessor
     label_keys = {"ranker": "label_ids"}
     with_transform = ("dense", "transform")

@@ -42,7 +42,7 @@ class TokenClassifier(LabelledModel):
 
     saved_as = "tagger"
     required_options = ("labels",)
-    further_options = ("features",)
+    further_options = ("features", "dropout")
     preprocessor_class = WordPreprocessor
     label_keys = {"tagger": "label_ids"}
 
@@ -114,19 +114,33 @@ class TokenClassifier(LabelledModel):
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""
-        fits = tf.debugging.assert_equal(
-            tf.shape(batch["label_ids"]), tf.shape(outputs)[:2], "label_ids have another shape "
-            "than the logits; expected a label for each token of the ids, or for each unit that "
-            "the preprocessor finds in the text, -1 after a row's last")
-        with tf.control_dependencies([fits] if fits is not None else []):
-            return super().loss_sums({"tagger_logits": tf.identity(outputs)}, batch)
+        return super().loss_sums({"tagger_logits": outputs}, _as_wide(batch, outputs))
 
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`."""
-        return super().metric_sums({"tagger_logits": outputs}, batch)
+        return super().metric_sums({"tagger_logits": outputs}, _as_wide(batch, outputs))
 
     def _labels(self, batch, key):
         return tf.cast(batch[key], tf.int32)
+
+
+def _as_wide(batch, outputs):
+    """Return the batch, its labels and their weights as wide as its logits `[b, units, labels]`.
+
+    Texts have the width of a batch's longest, labels given beside them that of the longest of all.
+    """
+    wide, width = batch["label_ids"], tf.shape(outputs)[1]
+    message = ("label_ids have another shape than the logits; expected a label for each token of "
+               "the ids, or for each unit that the preprocessor finds in the text, -1 after a "
+               "row's last")
+    checks = [tf.debugging.assert_less(wide[:, width:], tf.cast(0, wide.dtype), message),
+              tf.debugging.assert_equal(tf.shape(wide[:, :width]), tf.shape(outputs)[:2], message)]
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        batch = {**batch, "label_ids": tf.identity(wide[:, :width])}
+    weights = batch.get("example_weights")
+    if weights is not None and not isinstance(weights, dict) and len(weights.shape) == 2:
+        batch["example_weights"] = weights[:, :width]
+    return batch
 
 
 def _records(found, texts, analysed, *names):

@@ -10,7 +10,9 @@ from text_models import TINY
 from bert_tf import randomness
 from bert_tf.errors import UsageError
 from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.ranking.model import Ranker
 from bert_tf.tasks.token_classification.model import TokenClassifier
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
@@ -88,9 +90,10 @@ def test_weights_of_several_labels(eager):
 def test_a_model_that_is_compiled_without_a_loss_forgets_an_earlier_one(eager):
     inputs, labels = make_data("classifier", 8)
     losses = []
-    for earlier in ((), (keras.losses.SparseCategoricalCrossentropy(),)):  # of probabilities
+    for earlier in ({}, {"loss": keras.losses.SparseCategoricalCrossentropy(),  # of probabilities
+                         "metrics": ["mae"]}):
         model = TASKS["classifier"]()
-        model.compile("sgd", *earlier)
+        model.compile("sgd", **earlier)
         model.compile("sgd")
         losses.append(model.evaluate(inputs, labels, verbose=0))
     assert losses[1] == losses[0]
@@ -249,6 +252,18 @@ def test_dropout_in_front_of_the_head():
         with randomness.draw_at(1, 2, 3):
             dropped = model.dropout(hidden, training=True).numpy()
         assert (dropped != 1).any() == differs
+
+
+def test_files_and_clones_keep_the_rate_of_dropout_in_front_of_the_head(tmp_path):
+    model = TASKS["classifier"](dropout=0.3)
+    assert keras.models.clone_model(model).dropout.rate == 0.3
+    model.save_pretrained(tmp_path / "model")
+    loaded = from_pretrained(tmp_path / "model")
+    assert loaded.dropout.rate == 0.3 and loaded.config.hidden_dropout_prob == 0.0
+    for make in (TASKS["tagger"], Ranker):
+        options = {} if make is TASKS["tagger"] else {"encoder": TINY}
+        assert make(**options, dropout=0.3).options()["dropout"] == 0.3
+        assert "dropout" not in make(**options).options()
 
 
 @pytest.mark.parametrize("labels", [["one"], ["a", "a"], ["a", 3], "ab", []])

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
-from text_models import TINY
+from text_models import CONFIG, TINY, VOCABULARY
 
+from bert_tf.errors import UsageError
 from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
+from bert_tf.tokenization.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +51,11 @@ def test_the_likeliest_token_is_none_of_the_padding(model):
     batch["start_positions"] = np.array([0, 2], "int32")
     for right, weight in model.metric_sums(outputs, batch).values():
         assert float(right) == float(weight) == 2
+
+
+def test_text_to_learn_from_is_refused(eager):
+    model = QuestionAnswering(CONFIG, preprocessor=QuestionPreprocessor(Tokenizer(VOCABULARY), 12))
+    model.compile("sgd")
+    with pytest.raises(UsageError, match=r"span was given text to learn from; .* try bert_tf.fine"):
+        model.fit({"question": ["a"], "context": ["a b"]},
+                  {"start_positions": [1], "end_positions": [1]}, verbose=0)

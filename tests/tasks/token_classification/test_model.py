@@ -129,6 +129,20 @@ def test_labels_of_another_number_than_words(eager):
     model.compile("sgd")
     with pytest.raises(tf.errors.InvalidArgumentError, match="a label for each token"):
         model.fit(tf.constant(texts), ids[:, :-1], verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a label for each token"):
+        model.fit(tf.constant(texts), np.pad(ids, [(0, 0), (0, 1)]), verbose=0)
+
+
+def test_labels_as_wide_as_the_longest_text_of_all(eager):
+    """Which the texts of a batch may all be shorter than."""
+    texts, _, ids = make_data(4)
+    model = tagger()
+    model.compile(keras.optimizers.SGD(0.0))
+    expected = model.evaluate(tf.constant(texts), ids, verbose=0)
+    wide = np.pad(ids, [(0, 0), (0, 2)], constant_values=-1)
+    for weights in ((), (np.ones(4),), (np.ones(wide.shape),)):
+        np.testing.assert_allclose(model.evaluate(tf.constant(texts), wide, None, 0, *weights),
+                                   expected, rtol=1e-6)
 
 
 @pytest.mark.long

@@ -1,0 +1,61 @@
+"""Text is analysed once; labels of any type that holds numbers; one answer of several replicas."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+from harness import mirrored
+from text_models import CONFIG, VOCABULARY, make_preprocessor
+
+from bert_tf.errors import UsageError
+from bert_tf.tasks.base.takes_text import numbers_of
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.encoder import TextEncoder
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tokenization import morphemes
+from bert_tf.tokenization.tokenizer import Tokenizer
+
+TEXTS = ["a b c", "d", "e f"]
+
+
+@pytest.mark.parametrize("eagerly", [True, False])
+def test_text_is_analysed_once(eagerly, monkeypatch):
+    """Analysing again what was analysed changes some texts."""
+    seen = []
+    monkeypatch.setattr(morphemes, "analyse", lambda texts, progress: seen.extend(texts) or texts)
+    preprocessor = TextPreprocessor(Tokenizer(VOCABULARY, pretokenize="morphemes"), 16)
+    model = Classifier(CONFIG, ["no", "yes"], preprocessor=preprocessor)
+    encoder = TextEncoder(CONFIG, TextPreprocessor(preprocessor.tokenizer, 16))
+    for each in (model, encoder):
+        each.compile("sgd", run_eagerly=eagerly)
+    labels = [0, 1, 0]
+    for call in (lambda: model.fit(TEXTS, labels, verbose=0),
+                 lambda: model.evaluate(TEXTS, labels, verbose=0),
+                 lambda: model.predict(TEXTS, verbose=0), lambda: model.predict_on_batch(TEXTS),
+                 lambda: encoder.predict(TEXTS, verbose=0), lambda: model(TEXTS),
+                 lambda: encoder(TEXTS)):
+        call()
+        assert seen == TEXTS
+        seen.clear()
+
+
+def test_numbers_of_any_type():
+    for column in (np.array([0, 1, 0], object), pd.Series([0, 1, 0], dtype="category"),
+                   pd.Series([np.int64(0), True, 0.0], dtype=object)):
+        found = numbers_of(column)
+        assert found.dtype.kind in "if" and found.tolist() == [0, 1, 0]
+    for column in (np.array([0, None], object), pd.Series(["0", "1"], dtype="category")):
+        with pytest.raises(UsageError, match="labels such as '(None|0)'; expected numbers"):
+            numbers_of(column)
+
+
+def test_several_replicas_answer_once():
+    """Keras has each of them predict the whole batch."""
+    found = []
+    for replicas in (1, 2):
+        with mirrored(replicas).scope():
+            model = SentenceEmbedder(CONFIG, seed=1, preprocessor=make_preprocessor(16))
+        found.append(model.embed(TEXTS))
+        assert tf.shape(model.predict_on_batch(TEXTS))[0] == len(TEXTS)
+    np.testing.assert_allclose(*found, atol=1e-6)
