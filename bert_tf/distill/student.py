@@ -146,6 +146,7 @@ def _task_options(teacher, kept, own_tokens=False, static=False):
     if teacher.saved_as != "embedder":
         if "features" in teacher.further_options:
             options["features"] = None  # of --init neither: with them an encoder learns nothing
+        options.pop("dropout", None)  # the student's own is before its head, too
         return options
     if kept is None:  # a model of its own, whose last layer learns what the teacher pools
         options = {**options, "layers": [-1]}

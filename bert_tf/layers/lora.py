@@ -43,6 +43,8 @@ class Adaptable:
     def save_lora_weights(self, folder):
         """Write the adapters, and nothing else, to a new folder.
 
+        After `load_weights`, which adds them to the kernels, these are what was learned since.
+
         Raises:
             UsageError: there are none, or `load_weights` has added them to the kernels.
         """

@@ -59,6 +59,8 @@ class Saved:
         if task != saved_task:
             saved = reading = None
         model_class, saved = known[task], saved or {}
+        if "hidden_dropout_prob" in (config or {}):
+            saved.pop("dropout", None)  # of the head: it is the rate asked for, too
         needed = model_class.needed_head
         if needed and not any(name.startswith(needed) for name in self.tensors):
             raise UsageError(explain(

@@ -129,7 +129,7 @@ class QuestionAnswering(LabelledModel):
     def _batch(self, x, y, sample_weight):
         if is_text(x):  # of which there may be several windows, each with its own positions
             raise UsageError(explain(
-                f"{self.name} was given text to learn from", "windows of token ids, and their "
+                f"{self.name} was given text and labels", "windows of token ids, and their "
                 "start_positions and end_positions", "bert_tf.finetune(task='span', …)"))
         return super()._batch(x, y, sample_weight)
 

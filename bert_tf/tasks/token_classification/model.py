@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.errors import UsageError
 from bert_tf.models.families import INPUTS
 from bert_tf.tasks.base.labelled import LabelledModel, check_labels
 from bert_tf.tasks.base.long_texts import in_parts
@@ -129,16 +130,19 @@ def _as_wide(batch, outputs):
 
     Texts have the width of a batch's longest, labels given beside them that of the longest of all.
     """
-    wide, width = batch["label_ids"], tf.shape(outputs)[1]
+    wide, width = tf.convert_to_tensor(batch["label_ids"]), tf.shape(outputs)[1]
     message = ("label_ids have another shape than the logits; expected a label for each token of "
                "the ids, or for each unit that the preprocessor finds in the text, -1 after a "
                "row's last")
+    if wide.shape.rank not in (2, None):
+        raise UsageError(message)
     checks = [tf.debugging.assert_less(wide[:, width:], tf.cast(0, wide.dtype), message),
               tf.debugging.assert_equal(tf.shape(wide[:, :width]), tf.shape(outputs)[:2], message)]
     with tf.control_dependencies([check for check in checks if check is not None]):
         batch = {**batch, "label_ids": tf.identity(wide[:, :width])}
     weights = batch.get("example_weights")
-    if weights is not None and not isinstance(weights, dict) and len(weights.shape) == 2:
+    weights = weights["label_ids"] if isinstance(weights, dict) else weights
+    if weights is not None and len(weights.shape) == 2:
         batch["example_weights"] = weights[:, :width]
     return batch
 

@@ -260,6 +260,8 @@ def test_files_and_clones_keep_the_rate_of_dropout_in_front_of_the_head(tmp_path
     model.save_pretrained(tmp_path / "model")
     loaded = from_pretrained(tmp_path / "model")
     assert loaded.dropout.rate == 0.3 and loaded.config.hidden_dropout_prob == 0.0
+    asked = from_pretrained(tmp_path / "model", config={"hidden_dropout_prob": 0.2})
+    assert asked.dropout.rate == 0.2
     for make in (TASKS["tagger"], Ranker):
         options = {} if make is TASKS["tagger"] else {"encoder": TINY}
         assert make(**options, dropout=0.3).options()["dropout"] == 0.3

@@ -56,6 +56,6 @@ def test_the_likeliest_token_is_none_of_the_padding(model):
 def test_text_to_learn_from_is_refused(eager):
     model = QuestionAnswering(CONFIG, preprocessor=QuestionPreprocessor(Tokenizer(VOCABULARY), 12))
     model.compile("sgd")
-    with pytest.raises(UsageError, match=r"span was given text to learn from; .* try bert_tf.fine"):
+    with pytest.raises(UsageError, match=r"span was given text and labels; .* try bert_tf.fine"):
         model.fit({"question": ["a"], "context": ["a b"]},
                   {"start_positions": [1], "end_positions": [1]}, verbose=0)

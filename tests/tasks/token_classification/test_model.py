@@ -131,6 +131,8 @@ def test_labels_of_another_number_than_words(eager):
         model.fit(tf.constant(texts), ids[:, :-1], verbose=0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="a label for each token"):
         model.fit(tf.constant(texts), np.pad(ids, [(0, 0), (0, 1)]), verbose=0)
+    with pytest.raises(UsageError, match="a label for each token"):
+        model.fit(tf.constant(texts), ids[:, 0], verbose=0)
 
 
 def test_labels_as_wide_as_the_longest_text_of_all(eager):
@@ -143,6 +145,9 @@ def test_labels_as_wide_as_the_longest_text_of_all(eager):
     for weights in ((), (np.ones(4),), (np.ones(wide.shape),)):
         np.testing.assert_allclose(model.evaluate(tf.constant(texts), wide, None, 0, *weights),
                                    expected, rtol=1e-6)
+    named = model.evaluate(tf.constant(texts), {"label_ids": wide}, None, 0,
+                           {"label_ids": np.ones(wide.shape)})
+    np.testing.assert_allclose(named, expected, rtol=1e-6)
 
 
 @pytest.mark.long
