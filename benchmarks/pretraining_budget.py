@@ -86,10 +86,10 @@ def prepare(strategy, text, vocab, folder, flags, fields):
         discard_checkpoints=True, **{**COMMON, **flags}))
     run = PretrainingRun(options, config, options.train_config(), strategy)
     inputs = run.read_inputs()
-    run.claim(inputs)
+    resumes = run.claim(inputs)
     if options.init:
         run.init_folder()
-    run.make_vocabulary(inputs)
+    run.make_vocabulary(inputs, resumes)
     run.make_examples(inputs)
     return run
 

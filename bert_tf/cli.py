@@ -112,8 +112,9 @@ def _nearest(unknown, flags):
                 for flag in reversed(flags)}
     word = unknown.lstrip("-").replace("-", "_")
     near = difflib.get_close_matches(f"--{word}", flags, n=1)
+    close = difflib.get_close_matches(f"--{word}", flags, n=1, cutoff=0.9)
     begun = [flag for flag in flags if f"--{word}".startswith(f"{flag}_")]  # --init_checkpoint
-    return initials.get(unknown) or (begun or near or ["--help"])[0]
+    return initials.get(unknown) or (close or begun or near or ["--help"])[0]
 
 
 def path(text):

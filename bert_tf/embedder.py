@@ -189,8 +189,7 @@ def deciding_files(path):
         folders += [os.path.join(found.folder, name) for name in files.list_folder(found.folder)
                     if files.is_folder(os.path.join(found.folder, name))]
     paths = [os.path.join(folder, name)
-             for folder in folders for name in files.list_folder(folder)
-             if name not in checksums.EDITED]
+             for folder in folders for name in files.list_folder(folder)]
     paths = hub.without_others(path, found.path, list(filter(files.is_file, paths)))
     return paths or model_files(path)
 
@@ -198,8 +197,10 @@ def deciding_files(path):
 def model_digest(path):
     """Return a digest of a model's files and their names, the same wherever its folder is."""
     digest = hashlib.blake2b(digest_size=16)
-    for name in deciding_files(path):
-        digest.update(f"{os.path.basename(name)} {manifest.digest_file(name)}\n".encode())
+    for file in deciding_files(path):
+        name = os.path.basename(file)
+        of_file = checksums.EDITED.get(name) or manifest.digest_file(file)
+        digest.update(f"{name} {of_file}\n".encode())
     return digest.hexdigest()
 
 

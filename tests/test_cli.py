@@ -32,6 +32,7 @@ CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
     (pretrain.main, ["--zzz"], "unknown argument --zzz; try --help"),
     (pretrain.main, ["--lr", "1e-4"], "unknown argument --lr; try --learning_rate"),
     (pretrain.main, ["--init_checkpoint", "a"], "unknown argument --init_checkpoint; try --init"),
+    (pretrain.main, ["--vocab_siz", "9"], "unknown argument --vocab_siz; try --vocab_size"),
     (finetune.main, ["--tsak", "cola"], "unknown argument --tsak; try --task"),
     (finetune.main, ["--bs=8"], "unknown argument --bs=8; try --batch_size"),
     (pretrain.main, ["--learning-rate=0"], "learning_rate=0.0; expected above 0"),

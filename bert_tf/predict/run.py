@@ -8,6 +8,8 @@
 | `manifest.json` | written last: what was predicted, of what, metrics, checksums |
 """
 
+import contextlib
+
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow, id_prefixes
@@ -54,8 +56,8 @@ class Prediction(OutputFolder):
         paths = files.expand(options.input)
         stored = {name: value for name, value in options.stored().items()
                   if name not in _UNSTORED} | {"model_digest": model_digest(options.model)}
-        if len(paths) > 1 and "id" not in self.asked:  # rows may be called as their files are
-            stored["id_prefixes"] = id_prefixes(paths)
+        if len(paths) > 1 and "id" not in self.asked and self._knows_names():
+            stored["file_names"] = manifest.fingerprint(id_prefixes(paths))
         before = manifest.finished(self.path(MANIFEST), stored, paths, options.overwrite,
                                    options.verify_inputs)
         if before:
@@ -85,6 +87,15 @@ class Prediction(OutputFolder):
             command=self.command,
             files=checksums.facts(self.path(), [BAD_ROWS, *(
                 f"{PREDICTIONS}/{name}" for name in files.list_folder(self.path(PREDICTIONS)))]))
+
+    def _knows_names(self):
+        """Return whether names of files, with which ids may begin, are compared: not of what was
+        predicted before they were noted."""
+        for name in (MANIFEST, BEGUN):
+            if files.exists(self.path(name)):
+                with contextlib.suppress(BertTfError):  # damaged, as is told where it is read
+                    return "file_names" in manifest.read(self.path(name))["options"]
+        return True
 
     def made(self):
         """Return the names of what is made in the folder, as far as it is there."""

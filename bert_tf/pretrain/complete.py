@@ -10,7 +10,7 @@ from bert_tf.models.find import OURS, find_model
 from bert_tf.presets import preset, training_defaults
 from bert_tf.pretrain import recipe
 from bert_tf.pretrain.config import OBJECTIVES, PAIRS
-from bert_tf.storage import checksums, hub
+from bert_tf.storage import checksums, files, hub
 from bert_tf.storage.export_dirs import export_dir_beside
 from bert_tf.training.config import RATES
 
@@ -96,8 +96,6 @@ def complete(options):
     _check_sources(options)
     options, config = _model_config(options)
     options = _choose_objective(options, config)
-    if options.objective in PAIRS and config.pooling == "first":  # as after masked tokens alone
-        config = config.replace(pooling="dense")
     _check_causal(options, config)
     defaults = training_defaults(options.preset)
     options = _filled(
@@ -114,7 +112,17 @@ def complete(options):
             round(options.max_seq_length * final), 1))
     options = _name_folders(options)
     _check_length(options, config)
-    return options, config
+    return options, _with_pooler(options, config)
+
+
+def _with_pooler(options, config):
+    """The configuration, with a pooler where pairs need one and a model of masked tokens alone has
+    none; a run that began without goes on without."""
+    began = os.path.join(options.output_dir, "model_config.json")
+    if (not options.init or options.objective not in PAIRS or config.pooling != "first"
+            or files.exists(began) and ModelConfig.load(began).pooling == "first"):
+        return config
+    return config.replace(pooling="dense")
 
 
 def _filled(options, **values):

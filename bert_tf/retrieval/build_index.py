@@ -81,6 +81,8 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
             print(f"{folder}: this index is there already; nothing to do")
             return found
         files.remove(record)  # until all of it is there again
+    if _made(folder) and not overwrite:  # before anything takes long
+        manifest.finished(os.path.join(folder, BEGUN), options, paths, verify=verify)
     stored = stored()
     # Once for what is wrong with the corpus: a row of the last file is not to be told after hours,
     # nor when an index that is there is overwritten.

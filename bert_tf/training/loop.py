@@ -198,7 +198,8 @@ class _Run:
         if is_chief(self.strategy):
             print(f"finished after step {self.step} of {self.config.train_steps}")
         if self.evaluator and self.step < self.config.train_steps:
-            with self.average.in_place() if self.average else contextlib.nullcontext():
+            with (explained_loss_of_workers(), _explained_want_of_memory(),
+                  self.average.in_place() if self.average else contextlib.nullcontext()):
                 self.evaluation = self.evaluator()
 
     def run_steps(self, stop):

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from sentiment import examples, tokenizer
 
 import bert_tf
-from bert_tf.storage import checksums, files
+from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
 pytestmark = pytest.mark.usefixtures("same_predictor")
@@ -118,6 +118,25 @@ BAD = [({"text": None}, "NoneType as text; expected a string"),
        ({"text": "the", "n": "one"},
         "'one' in the column 'n'; expected int64, as in the first rows; try --format jsonl"),
        ({"text": "the", "n": 1 << 70}, f"{1 << 70} in the column 'n'")]
+
+
+def test_ids_are_of_the_files_that_were_named(model, tmp_path, capsys):
+    """Unless the predictions are from before names were noted."""
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text(f"a fine film\n{name}\n")
+    (tmp_path / "c.txt").write_text((tmp_path / "b.txt").read_text())
+    arguments = (model, tmp_path / "a.txt", tmp_path / "out", "--format", "jsonl")
+    assert run(*arguments, "--input", str(tmp_path / "a.txt"), str(tmp_path / "b.txt")) == 0
+    renamed = ("--input", str(tmp_path / "a.txt"), str(tmp_path / "c.txt"))
+    assert run(*arguments, *renamed) == 2
+    assert "file_names was" in capsys.readouterr().err
+    record = str(tmp_path / "out/manifest.json")
+    before = checksums.read_sealed(record)
+    del before["options"]["file_names"]
+    before["fingerprint"] = manifest.fingerprint(
+        before["options"], [each["content"] for each in before["input_facts"]])
+    checksums.write_sealed(record, before)
+    assert run(*arguments, *renamed) == 0
 
 
 def test_bad_rows_go_into_a_file_of_their_own(model, tmp_path, capsys):

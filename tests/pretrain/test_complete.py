@@ -153,6 +153,10 @@ def test_a_model_of_masked_tokens_alone_gets_a_pooler_for_pairs(tmp_path, monkey
     config.write_text(json.dumps({"family": "bert", "vocab_size": 6, "pooling": "first"}))
     for flags, pooling in (([], "dense"), (["--objective", "mlm"], "first")):
         assert completed(["--init", "run", *flags])[1].pooling == pooling
+    (tmp_path / "begun").mkdir()  # without one, by a version that gave none
+    (tmp_path / "begun/model_config.json").write_text(config.read_text())
+    assert completed(["--init", "run", "--output_dir", "begun"])[1].pooling == "first"
+    assert completed(["--config", str(config), "--vocab_size", "6"])[1].pooling == "first"
 
 
 @pytest.mark.parametrize("output_dir", ["run", "run/model"])

@@ -6,7 +6,8 @@ import pathlib
 import pytest
 
 from bert_tf.errors import BertTfError
-from bert_tf.storage import checksums, files
+from bert_tf.saved_model.server_config import write_batching_params
+from bert_tf.storage import checksums, files, manifest
 
 
 @pytest.fixture
@@ -30,6 +31,9 @@ def test_a_folder_is_as_it_was_written(folder):
 
 
 def test_settings_that_are_there_to_be_edited_may_be(tmp_path):
+    write_batching_params(str(tmp_path))
+    for name, digest in checksums.EDITED.items():
+        assert manifest.digest_file(str(tmp_path / name)) == digest
     path = str(tmp_path / "model")
     with checksums.new_folder(path) as temporary:
         for name in ("saved_model.pb", "batching_params.pbtxt"):

@@ -81,7 +81,7 @@ def test_grpc_listens_once_models_are_there(tmp_path):
             assert probe.connect_ex(("127.0.0.1", port)) != 0
         await made.start()
         socket.create_connection(("127.0.0.1", port), PATIENCE).close()
-        with pytest.raises(BertTfError, match="is it in use"):
+        with pytest.raises(BertTfError, match="Address already in use"):
             GrpcServer(core, settings)
         await made.stop(0)
 
