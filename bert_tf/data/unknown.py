@@ -32,7 +32,7 @@ def unknown_fraction(shard, table, vocabulary):
 
 
 def unknown_share(ids, vocabulary):
-    """Return the fraction of token ids, an array, that are unknown; see `unknown_fraction`."""
+    """Return the fraction of token ids, int `[…]`, that are unknown; see `unknown_fraction`."""
     # Such as GPT-2's one special token.
     shared = vocabulary.unk_id in (vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id)
     unknown = 0 if shared else np.count_nonzero(ids == vocabulary.unk_id)

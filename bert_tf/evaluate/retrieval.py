@@ -1,6 +1,7 @@
 """How well passages are found in a corpus: by a model, by BM25, by both, and reranked."""
 
 import collections
+import functools
 import os
 import re
 import time
@@ -81,14 +82,8 @@ class RetrievalEvaluation(Evaluation):
         if embedder:
             add(_NAMES[kind],
                 lambda: without(find(embedder, texts, contents, deeper), own, depth))
-        bm25 = None
-
-        def by_terms():
-            nonlocal bm25
-            bm25 = Bm25(contents, progress=True)
-            return without(bm25.search(texts, deeper), own, depth)
-
-        add(BM25, by_terms)
+        bm25 = functools.cache(lambda: Bm25(contents, progress=True))
+        add(BM25, lambda: without(bm25().search(texts, deeper), own, depth))
         ranked, weight = list(found.values()), options.vector_weight
         weights = [1] if weight is None else [weight, 1 - weight]
 
@@ -110,9 +105,9 @@ class RetrievalEvaluation(Evaluation):
         known = examples or [
             QueryExample(query.id, query.text, tuple(passages[row].text for row in query.relevant))
             for query in queries]
-        notes = bm25.notes + [note for run in self.runs for note in trained_on_notes(run, known)]
+        notes = bm25().notes + [note for run in self.runs for note in trained_on_notes(run, known)]
         return {"task": "retrieval", "metrics": next(iter(systems.values())), "systems": systems,
-                "system_seconds": seconds, "bm25_terms": bm25.terms,
+                "system_seconds": seconds, "bm25_terms": bm25().terms,
                 "notes": notes, "examples": len(queries), "passages": len(passages),
                 "left_out": left_out, "model": options.model,
                 "seconds": round(time.monotonic() - self.started, 1), "command": self.command,

@@ -25,19 +25,13 @@ from bert_tf.presets import generator_config
 from bert_tf.pretrain.baselines import baselines
 from bert_tf.pretrain.same_command import check_same_command
 from bert_tf.pretrain.sources import source_digests
+from bert_tf.pretrain.vocabulary import MakesVocabulary
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.registry import model_classes
-from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
-from bert_tf.tokenization.load import (
-    TokenizerSource,
-    load_tokenizer,
-    stated_options,
-    tokenizer_files,
-)
-from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer
+from bert_tf.tokenization.tokenizer import VOCABULARY_NAME
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
@@ -53,7 +47,7 @@ _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
 _MADE_BY_TRAINING = (RESULTS, "init", "model", "checkpoints", "logs", "metrics.jsonl")
 
 
-class PretrainingRun(RunFolder):
+class PretrainingRun(MakesVocabulary, RunFolder):
     """One run: what was asked for, and its folder.
 
     Args:
@@ -163,65 +157,9 @@ class PretrainingRun(RunFolder):
         """The options that decide what comes out, as manifests have them."""
         return manifest.result_options({**self.options.stored(), "pairs": self.options.pairs})
 
-    def given_tokenizer(self, start):
-        """`TokenizerSource` of `--vocab` or `--init`; None where a vocabulary is learned.
-
-        Args:
-            start: function that gives the folder with the tokenizer of `--init`.
-        """
-        given = self.options.vocab
-        if self.options.init:
-            given = start()
-            if files.exists(os.path.join(given, VOCABULARY_NAME)):
-                given = os.path.join(given, VOCABULARY_NAME)
-        return TokenizerSource(given, **self.options.text_options()) if given else None
-
     def init_folder(self):
         """The model folder of `--init`; what is made of it here of another format or deeper."""
         return own_folder(self.options.init, self.path("init"), self.options.stack or 1)
-
-    def tokenizer_folder(self):
-        """The folder that holds the run's tokenizer: the run's own where it is WordPiece."""
-        own = self.path("tokenizer")
-        return own if files.exists(own) else self.path()
-
-    def tokenizer(self):
-        """The run's tokenizer."""
-        return load_tokenizer(self.tokenizer_folder())
-
-    def make_vocabulary(self, inputs, resumes):
-        """Learn or copy the vocabulary, with its tokenizer's options, unless a run that `resumes`
-        did so."""
-        record = self.path("vocab.json")
-        if resumes and files.exists(record) and not self.options.overwrite:
-            manifest.check_made(record)
-            print(f"vocabulary: that in {self.tokenizer_folder()} is reused")
-            return
-        source = self.given_tokenizer(self.init_folder)  # where its casing is told
-        text_options = {name: value or False for name, value in self.options.text_options().items()
-                        if value or name != "pretokenize"}
-        if source:
-            tokenizer = source.load()
-            options, sources = {"vocab": source.path, **stated_options(tokenizer)}, source.files()
-        else:
-            options = {"vocab_size": self.options.vocab_size, **text_options}
-            sources = inputs
-        if manifest.finished(record, options, sources, self.options.overwrite):
-            print(f"vocabulary: that in {self.tokenizer_folder()} is reused")
-            return
-        files.remove(self.path("tokenizer"))
-        if not source:
-            tokenizer = Tokenizer(learn_wordpiece(inputs, self.options.vocab_size, **text_options),
-                                  **text_options)
-        if not isinstance(tokenizer, Tokenizer):
-            files.make_folder(self.path("tokenizer"))
-        folder = self.tokenizer_folder()
-        tokenizer.save(folder)
-        made = [name if folder == self.path() else f"tokenizer/{name}"
-                for name in (*tokenizer_files(folder), CONFIG_NAME)]
-        manifest.write(record, options, sources, entries=len(tokenizer.vocabulary),
-                       files=checksums.facts(self.path(), made))
-        print(f"vocabulary: {len(tokenizer.vocabulary):,} entries in {self.path(made[0])}")
 
     def make_examples(self, inputs):
         """Create the pre-training examples, with the run's tokenizer."""

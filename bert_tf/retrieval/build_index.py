@@ -8,6 +8,7 @@
 | `manifest.json` | written last: what made it, what kind of index it is, checksums |
 """
 
+import functools
 import itertools
 import os
 
@@ -73,29 +74,31 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
     if files.is_remote(folder):
         raise UsageError(explain(f"an index at {folder}", "a local folder, whose files are mapped "
                                  "into memory"))
-    stage, record = {"option": "precision", "made": lambda: _made(folder)}, os.path.join(
-        folder, MANIFEST)
-    manifest.check_stage(folder, MANIFEST, BEGUN, **stage)
-    if found := manifest.finished(record, options, paths, overwrite, verify):
+    record = os.path.join(folder, MANIFEST)
+
+    @functools.cache
+    def ready():
+        """Return the `Stored` and the number of passages: what is wrong with either is told now,
+        not after hours."""
+        kind, total = stored(), sum(1 for _ in read_corpus(paths))
+        kind.check(total)
+        return kind, total
+
+    found = manifest.resumed(folder, MANIFEST, BEGUN, options, paths, overwrite, verify,
+                             option="precision", made=lambda: _made(folder), ready=ready)
+    if found:
         if all(map(_is_whole, _shards(folder))):
             print(f"{folder}: this index is there already; nothing to do")
             return found
         files.remove(record)  # until all of it is there again
-    if _made(folder) and not overwrite:  # before anything takes long
-        manifest.finished(os.path.join(folder, BEGUN), options, paths, verify=verify)
-    stored = stored()
-    # Once for what is wrong with the corpus: a row of the last file is not to be told after hours,
-    # nor when an index that is there is overwritten.
-    total = sum(1 for _ in read_corpus(paths))
-    stored.check(total)
-    manifest.resumed(folder, MANIFEST, BEGUN, options, paths, overwrite, verify, **stage)
-    count = _write_shards(folder, options["shard_size"], paths, stored, total)
+    kind, total = ready()
+    count = _write_shards(folder, options["shard_size"], paths, kind, total)
     folders = _shards(folder)
-    made, about = stored.finish(folder, folders, count)
+    made, about = kind.finish(folder, folders, count)
     sums = [f"{os.path.basename(shard)}/{checksums.NAME}" for shard in folders]
     return manifest.write(
         record, options, paths, begun=os.path.join(folder, BEGUN), **facts,
-        kind=stored.kind, passages=count, shards=len(folders), **about,
+        kind=kind.kind, passages=count, shards=len(folders), **about,
         files=checksums.facts(folder, [*made, *sums]))
 
 

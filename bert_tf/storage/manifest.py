@@ -12,10 +12,9 @@ from bert_tf.storage import checksums, files
 # Options that say how and where to work, not what the result is: a run resumes under others. Of
 # text the content counts, wherever it lies.
 MAY_CHANGE = frozenset({
-    "input", "output_dir", "export_dir", "overwrite", "discard_checkpoints", "finish_now",
-    "verify_inputs",
-    "num_processes", "num_devices", "strategy", "accumulate_steps", "log_every", "eval_every",
-    "eval_examples", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"})
+    "input", "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
+    "num_processes", "num_devices", "strategy", "accumulate_steps", "finish_now", "log_every",
+    "eval_every", "eval_examples", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"})
 _BLOCK = 1 << 20
 _BLOCKS = 64
 _AGAIN = "--overwrite, which makes its files again"
@@ -142,7 +141,7 @@ def finished(path, options, inputs=(), overwrite=False, verify=False, of=None):
 
 
 def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=False, *, option,
-            made):
+            made, ready=lambda: None):
     """Return the manifest of a stage that finished in a folder, else make the folder ready for it.
 
     What the same stage made before it was killed stays there, whatever another one made does not.
@@ -155,8 +154,10 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
         option: as of `check_own`.
         made: function without arguments that gives the names of what the stage makes in the
             folder, as far as it is there.
+        ready: function that refuses what cannot be made; called where there is work, before what is
+            there is replaced.
 
-    Raises: as `check_own` and `finished`.
+    Raises: as `check_own`, `finished` and `ready`.
     """
     check_stage(folder, record, begun, option=option, made=made)
     record, begun = os.path.join(folder, record), os.path.join(folder, begun)
@@ -165,8 +166,10 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
     if found:
         return found
     # What was begun without making anything may be replaced.
-    if files.exists(record) or not finished(begun, options, inputs, overwrite or not made(),
-                                            verify):
+    replaces = files.exists(record) or not finished(begun, options, inputs, overwrite or not made(),
+                                                    verify)
+    ready()
+    if replaces:
         if files.exists(record):
             files.rename(record, begun)  # from here on what it describes is not all there
         for name in made():
