@@ -180,7 +180,7 @@ def step_memory(batch_size, accumulate_steps):
     from bert_tf.training.config import TrainConfig
     from bert_tf.training.optimizers import build_optimizer
     from bert_tf.training.step import make_train_step
-    from bert_tf.training.strategy import distribute
+    from bert_tf.training.strategy import make_batches
 
     words = [f"w{number}" for number in range(1000)]
     vocabulary = bert_tf.Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
@@ -197,7 +197,7 @@ def step_memory(batch_size, accumulate_steps):
     optimizer.build(model.trainable_variables)
     data = TaskInput(query_features(examples, model, model.training_loss), batch_size, 1, False)
     strategy = tf.distribute.get_strategy()
-    batches = iter(distribute(strategy, lambda replicas, own: data.dataset(0, replicas, own)))
+    batches = iter(make_batches(strategy, lambda replicas, own: data.dataset(0, replicas, own)))
     step = make_train_step(model, optimizer, strategy, train_config)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     losses = [float(step(batches, tf.constant(np.int64(number)), tf.constant(False), {})[0]["loss"])

@@ -30,7 +30,7 @@ from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import initial_loss_scale, make_train_step
-from bert_tf.training.strategy import distribute, make_strategy
+from bert_tf.training.strategy import make_batches, make_strategy
 from bert_tf.training.weight_average import WeightAverage
 
 SIZES = {"family": "bert", "vocab_size": 8000, "max_position_embeddings": 64, "hidden_act": "relu",
@@ -105,7 +105,7 @@ def seconds_per_step(run, clock, seconds):
         if train_config.ema_decay:
             average = WeightAverage(model.trainable_variables, train_config.ema_decay)
     data = run.input_data("train", train_config)
-    iterator = iter(distribute(run.strategy, lambda num_replicas, replicas: data.dataset(
+    iterator = iter(make_batches(run.strategy, lambda num_replicas, replicas: data.dataset(
         num_replicas=num_replicas, replicas=replicas)))
     step = make_train_step(model, optimizer, run.strategy, train_config, average)
     for number in itertools.count():

@@ -51,7 +51,7 @@ def train_step(config, dtype, batches):
     from bert_tf.training.config import TrainConfig
     from bert_tf.training.optimizers import build_optimizer
     from bert_tf.training.step import initial_loss_scale, make_train_step
-    from bert_tf.training.strategy import distribute, make_strategy
+    from bert_tf.training.strategy import make_batches, make_strategy
 
     settings = TrainConfig(batch_size=len(batches[0]["input_mask"]), dtype=dtype)
     strategy = make_strategy(settings.strategy)
@@ -67,7 +67,7 @@ def train_step(config, dtype, batches):
         return tf.data.Dataset.from_tensor_slices(
             {**stacked, "first_example": tf.constant(first, tf.int64)}).repeat()
 
-    iterator = iter(distribute(strategy, dataset))
+    iterator = iter(make_batches(strategy, dataset))
     train = make_train_step(model, optimizer, strategy, settings)
     state = {"done": 0, "scale": initial_loss_scale(settings)}
 

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data import records
+from bert_tf.data.made_ahead import made_ahead
 from bert_tf.data.masking import ELECTRA_REPLACEMENT_PROBS, REPLACEMENT_PROBS, Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.randomness import example_bits, stream_key
@@ -190,12 +191,9 @@ class PretrainingInput:
         share = tf.constant(list(replicas), tf.int64)
         counter = (tf.data.Dataset.counter(start_step) if num_steps is None
                    else tf.data.Dataset.range(start_step, start_step + num_steps))
-        plain = tf.autograph.experimental.do_not_convert
-        first = counter.flat_map(plain(lambda step: tf.data.Dataset.from_tensor_slices(
-            step * self.batch_size + share * size)))
-        batches = first.map(plain(lambda position: self._batch(position, size)),
-                            num_parallel_calls=2, deterministic=True)
-        return batches.prefetch(2 * len(share))
+        first = counter.flat_map(tf.autograph.experimental.do_not_convert(
+            lambda step: tf.data.Dataset.from_tensor_slices(step * self.batch_size + share * size)))
+        return made_ahead(first, lambda position: self._batch(position, size), 2 * len(share))
 
     @property
     def steps_per_epoch(self):

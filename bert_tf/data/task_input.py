@@ -11,6 +11,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.made_ahead import made_ahead
 from bert_tf.errors import BertTfError, UsageError, explain
 
 _CHUNK = 64  # batches that are sorted together
@@ -166,8 +167,6 @@ class TaskInput:
             first = (epoch * len(rows) + np.arange(len(rows)))[:, None] * self.batch_size
             return (*parts, widths.repeat(len(replicas)), (first + replicas * size).reshape(-1))
 
-        plain = tf.autograph.experimental.do_not_convert
-
         def batches_of(epoch):
             parts = tf.numpy_function(plan, [epoch], [tf.int64, tf.float32, tf.int64, tf.int64])
             for part, shape in zip(parts, ([None, size], [None, size], [None], [None]),
@@ -177,9 +176,8 @@ class TaskInput:
 
         numbers = (tf.data.Dataset.counter(epoch) if self.epochs is None
                    else tf.data.Dataset.range(epoch, self.epochs))
-        plans = numbers.flat_map(plain(batches_of)).skip(skipped * len(replicas))
-        batches = plans.map(plain(self._batch), num_parallel_calls=2, deterministic=True)
-        return batches.prefetch(4 * len(replicas))
+        plans = numbers.flat_map(tf.autograph.experimental.do_not_convert(batches_of))
+        return made_ahead(plans.skip(skipped * len(replicas)), self._batch, 4 * len(replicas))
 
     def _plan(self, epoch):
         """Return rows int64 and weights float32 `[steps, batch_size]`, widths int64 `[steps]`."""

@@ -10,7 +10,7 @@ from bert_tf.storage.processor import processor_flags
 from bert_tf.training.loop import check_split
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import initial_loss_scale, make_train_step
-from bert_tf.training.strategy import distribute
+from bert_tf.training.strategy import make_batches
 from bert_tf.training.weight_average import WeightAverage
 
 _FIRST = 3  # steps that build the graph and what it keeps
@@ -58,7 +58,7 @@ def steps_per_second(options, config, vocab_size, strategy, seconds):
         if train_config.ema_decay:
             average = WeightAverage(model.trainable_variables, train_config.ema_decay)
     step = make_train_step(model, optimizer, strategy, train_config, average)
-    iterator = iter(distribute(strategy, lambda num_replicas, replicas: _examples(
+    iterator = iter(make_batches(strategy, lambda num_replicas, replicas: _examples(
         options, config, train_config.batch_size // num_replicas)))
     scale, count, started = initial_loss_scale(train_config), -_FIRST, time.perf_counter()
     while count < 1 or time.perf_counter() - started < seconds:

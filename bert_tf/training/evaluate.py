@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError
 from bert_tf.training.step import make_eval_step, means
-from bert_tf.training.strategy import distribute
+from bert_tf.training.strategy import make_batches
 
 
 class Evaluator:
@@ -32,7 +32,7 @@ class Evaluator:
         """Return mean losses and metrics over the split, `{"loss": …, "<name>_loss": …,
         <metrics>}`."""
         if self._dataset is None:  # a new one each time would leak graphs
-            self._dataset = distribute(
+            self._dataset = make_batches(
                 self._strategy, lambda num_replicas, replicas: self._data.dataset(
                     num_replicas=num_replicas, replicas=replicas))
         iterator = iter(self._dataset)

@@ -20,10 +20,10 @@ from bert_tf.training.step import initial_loss_scale, make_train_step
 from bert_tf.training.strategy import (
     any_worker,
     check_agreement,
-    distribute,
     explained_loss_of_workers,
     has_workers,
     is_chief,
+    make_batches,
 )
 from bert_tf.training.weight_average import WeightAverage
 
@@ -204,9 +204,9 @@ class _Run:
 
     def run_steps(self, stop):
         """Train until the last step or until a process is asked to stop."""
-        dataset = distribute(self.strategy, lambda num_replicas, replicas: self.input_data.dataset(
-            start_step=self.step, num_replicas=num_replicas, replicas=replicas))
-        iterator = iter(dataset)
+        iterator = iter(make_batches(
+            self.strategy, lambda num_replicas, replicas: self.input_data.dataset(
+                start_step=self.step, num_replicas=num_replicas, replicas=replicas)))
         previous = None
         self.restart_clock()
         while self.step < self.config.train_steps and not self.is_over():

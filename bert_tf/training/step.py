@@ -10,6 +10,7 @@ import contextlib
 import tensorflow as tf
 
 from bert_tf.randomness import draw_at
+from bert_tf.training.strategy import next_batches
 
 INITIAL_LOSS_SCALE = 2.0**15
 GROWTH_INTERVAL = 2000
@@ -59,12 +60,6 @@ def means(loss_sums, weights, metric_sums, scales):
                for name, (value, weight) in metric_sums.items()}
     loss = tf.add_n([scales.get(name, 1.0) * losses[f"{name}_loss"] for name in loss_sums])
     return {"loss": loss, **losses, **metrics}
-
-
-def _with_static_batch(batch, size):
-    """Set the batch's known size in all shapes, which several workers' input leaves open."""
-    return {name: tf.ensure_shape(value, [size, *value.shape[1:]]) if value.shape.rank else value
-            for name, value in batch.items()}
 
 
 def _micro_batch(batch, index, size):
@@ -177,7 +172,6 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         return sum_over_parts(batch, lambda _, part: part_gradients(part, *arguments))
 
     def replica_step(batch, step, stop, scale):
-        batch = _with_static_batch(batch, per_replica)
         weights, tokens, stop = _sum_over_replicas(
             (model.loss_weights(batch), tf.reduce_sum(batch["input_mask"]), stop))
         gradients, sums = batch_gradients(batch, weights, step, scale)
@@ -201,7 +195,8 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     def train_step(iterator, step, stop, loss_scale):
         scale = loss_scale.get("loss_scale", tf.constant(1.0))
         learning_rate = tf.cast(optimizer.learning_rate, tf.float32)
-        gradients, results = strategy.run(replica_step, args=(next(iterator), step, stop, scale))
+        gradients, results = strategy.run(replica_step, args=(
+            next_batches(strategy, iterator), step, stop, scale))
         results = _of_first_replica(strategy, results)
         if loss_scale:
             finite = tf.math.is_finite(results["gradient_norm"])
@@ -230,7 +225,8 @@ def make_eval_step(model, strategy, seed):
 
     @tf.function(autograph=False)
     def eval_step(iterator):
-        return _of_first_replica(strategy, strategy.run(replica_step, args=(next(iterator),)))
+        return _of_first_replica(strategy, strategy.run(
+            replica_step, args=(next_batches(strategy, iterator),)))
 
     return eval_step
 

@@ -106,25 +106,33 @@ def is_chief(strategy):
     return strategy.extended.should_checkpoint
 
 
-def distribute(strategy, make_dataset):
-    """Return per-replica batches, in order, as a distributed dataset.
+def make_batches(strategy, make_dataset):
+    """Return the batches of this process's replicas, in order, for `next_batches`.
+
+    They are no distributed dataset of TensorFlow's: that adds one a device, which is tuned (see
+    `made_ahead`).
 
     Args:
         strategy: the strategy.
         make_dataset: called as `make_dataset(num_replicas, replicas)`; its dataset yields the
             batch of each of this process's `replicas` (a range), step after step.
     """
-    def make(context):
-        local = context.num_replicas_in_sync // context.num_input_pipelines
-        first = context.input_pipeline_id * local
-        dataset = make_dataset(context.num_replicas_in_sync, range(first, first + local))
-        # Threads and buffers are as many as it says. The thread that would tune them wakes up ever
-        # more seldom, up to once a minute, and whoever ends an iterator waits for it.
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        return dataset.with_options(options)
+    count, workers, index = strategy.num_replicas_in_sync, 1, 0
+    if has_workers(strategy):
+        resolver = strategy.cluster_resolver
+        workers, index = resolver.cluster_spec().num_tasks("worker"), resolver.task_id
+    local = count // workers
+    return make_dataset(count, range(index * local, (index + 1) * local))
 
-    return strategy.distribute_datasets_from_function(make)
+
+def next_batches(strategy, iterator):
+    """Take the next batch of each of this process's replicas, for `strategy.run`.
+
+    Args:
+        strategy: the strategy.
+        iterator: over what `make_batches` gave for it.
+    """
+    return strategy.experimental_distribute_values_from_function(lambda _: next(iterator))
 
 
 @contextlib.contextmanager

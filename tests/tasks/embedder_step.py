@@ -23,7 +23,7 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import make_train_step
-from bert_tf.training.strategy import distribute, make_strategy
+from bert_tf.training.strategy import make_batches, make_strategy
 
 WORDS = [f"w{number}" for number in range(20)]
 CONFIG = ModelConfig(vocab_size=25, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
@@ -59,7 +59,7 @@ def one_step(strategy, accumulate_steps=1, loss=None, kind=SentenceEmbedder):
         optimizer = build_optimizer(config)
         optimizer.build(model.trainable_variables)
     data = TaskInput(query_features(queries(14), model, loss), 16, 5, False)
-    batches = iter(distribute(strategy, lambda replicas, own: data.dataset(0, replicas, own)))
+    batches = iter(make_batches(strategy, lambda replicas, own: data.dataset(0, replicas, own)))
     step = make_train_step(model, optimizer, strategy, config)
     results, _ = step(batches, tf.constant(0, tf.int64), tf.constant(False), {})
     return (float(results["loss"]), float(results["gradient_norm"]),

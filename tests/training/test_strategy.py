@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.training import peers, strategy
-from bert_tf.training.strategy import distribute, make_strategy
+from bert_tf.training.strategy import make_batches, make_strategy, next_batches
 
 
 def test_devices_are_made_before_tensorflow_works_or_not_at_all():
@@ -47,25 +47,31 @@ def test_a_worker_has_a_replica_on_each_of_its_gpus(monkeypatch):
     assert made[0].num_accelerators() == {"GPU": 3} and made[0].task_id == 1 and met == [3]
 
 
-class Workers:
-    """The second of two processes, with two replicas each, as a strategy."""
+def test_a_process_reads_for_its_own_replicas(monkeypatch):
+    """As the second of two, with two replicas each."""
+    cluster = tf.train.ClusterSpec({"worker": ["a:1", "b:2"]})
+    workers = types.SimpleNamespace(
+        num_replicas_in_sync=4, cluster_resolver=types.SimpleNamespace(
+            cluster_spec=lambda: cluster, task_id=1))
+    monkeypatch.setattr(strategy, "has_workers", lambda _: True)
+    assert make_batches(workers, lambda *replicas: replicas) == (4, range(2, 4))
 
-    def distribute_datasets_from_function(self, make):
-        return make(tf.distribute.InputContext(2, 1, 4))
 
+def test_each_replica_takes_the_next_batch():
+    two = tf.distribute.MirroredStrategy(
+        [device.name for device in tf.config.list_logical_devices("CPU")][:2])
+    count = two.num_replicas_in_sync
+    batches = iter(make_batches(two, lambda *_: tf.data.Dataset.range(2 * count)))
 
-def test_a_process_reads_for_its_own_replicas_and_nothing_is_tuned():
-    """The thread that tunes would be waited for, up to a minute, whenever an iterator ends."""
-    given = []
+    @tf.function
+    def step():
+        return two.experimental_local_results(
+            two.run(lambda batch: batch, (next_batches(two, batches),)))
 
-    def dataset(*replicas):
-        given.append(replicas)
-        return tf.data.Dataset.range(3)
-
-    made = distribute(Workers(), dataset)
-    assert given == [(4, range(2, 4))]
-    assert not made.options().autotune.enabled
-    assert [*made.as_numpy_iterator()] == [0, 1, 2]
+    assert [[int(value) for value in step()] for _ in range(2)] == [
+        [*range(count)], [*range(count, 2 * count)]]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        step()
 
 
 def test_large_numbers_agree_where_they_are_equal(monkeypatch):

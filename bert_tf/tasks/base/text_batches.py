@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.made_ahead import made_ahead
 from bert_tf.data.task_input import batch_rows
 from bert_tf.errors import UsageError, explain
 from bert_tf.tasks.base.takes_text import numbers_of
@@ -56,7 +57,4 @@ def text_batches(texts, labels, preprocessor, batch_size, seed, epochs=1):
         read = {name: tf.gather(column, rows) for name, column in values.items()}
         return read if isinstance(texts, dict) else read["text"], tf.gather(label_values, rows)
 
-    made = tf.data.Dataset.from_tensor_slices(rows).map(
-        tf.autograph.experimental.do_not_convert(batch), num_parallel_calls=2,
-        deterministic=True).prefetch(4)
-    return as_analysed(made)
+    return as_analysed(made_ahead(tf.data.Dataset.from_tensor_slices(rows), batch, 4))
