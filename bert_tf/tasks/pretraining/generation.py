@@ -49,11 +49,11 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
 
     Raises:
         UsageError: `top_k`, `temperature` or `max_new_tokens` is out of range, a row has no
-            real token, or ids and mask differ in shape, where that can be known: not of arguments
-            inside a graph.
+            real token, or ids, mask and seeds do not fit together, where that can be known: not of
+            arguments inside a graph.
     """
     ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
-    _check(ids, mask, max_new_tokens, top_k, temperature)
+    _check(ids, mask, seed, max_new_tokens, top_k, temperature)
     use_cache = use_cache and _can_be_cached(model.config)
     run = functools.partial(_generate, model, use_cache, may_slide or not use_cache, num_tokens)
     run = _compiled(model, (use_cache, may_slide, num_tokens), run)
@@ -136,7 +136,7 @@ def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens
             "output_mask": tf.cast(positions < lengths[:, tf.newaxis], tf.int32)}
 
 
-def _check(ids, mask, max_new_tokens, top_k, temperature):
+def _check(ids, mask, seed, max_new_tokens, top_k, temperature):
     """Refuse what is out of range, as far as it is known: inside a graph, only constants are."""
     for name, value, least in (("top_k", top_k, 1), ("max_new_tokens", max_new_tokens, 0)):
         known = tf.get_static_value(value)
@@ -149,6 +149,9 @@ def _check(ids, mask, max_new_tokens, top_k, temperature):
     if ids.shape.rank not in (None, 2) or not ids.shape.is_compatible_with(mask.shape):
         raise UsageError(explain(f"input_word_ids {ids.shape} with input_mask {mask.shape}",
                                  "both [batch, seq_length]"))
+    if seed.shape.rank == 1 and not seed.shape.is_compatible_with(ids.shape[:1]):
+        raise UsageError(explain(f"seed {seed.shape} with input_word_ids {ids.shape}",
+                                 "one number, or one for each row"))
     known = tf.get_static_value(mask)
     empty = [] if known is None else np.flatnonzero(~np.any(known > 0, axis=1))
     if len(empty):
@@ -172,8 +175,9 @@ def _pick(logits, temperature, top_k, draw):
     values, ids = tf.math.top_k(logits, tf.minimum(top_k, logits.shape[-1]))
     # Of the distances to the largest, as logits over a tiny temperature are all infinite.
     cumulative = tf.cumsum(tf.nn.softmax((values - values[:, :1]) / temperature), axis=1)
-    # The sum may end a little below 1: the last one takes what is left.
-    below = tf.cast(cumulative[:, :-1] <= draw[:, tf.newaxis], tf.int32)
+    # Of the sum that there is: of a long vocabulary it ends below 1, and the last and least
+    # probable one would take what is left.
+    below = tf.cast(cumulative[:, :-1] <= draw[:, tf.newaxis] * cumulative[:, -1:], tf.int32)
     return tf.gather(ids, tf.reduce_sum(below, axis=1), batch_dims=1)
 
 

@@ -60,7 +60,7 @@ class LanguageModel(KeepsTokenizer, Objective):
 
     def call(self, batch, training=False):
         """Compute the logits of the next token at every position but the last, float32."""
-        hidden = self._encode(batch, training)[:, :-1]
+        hidden = self.hidden_of(batch, training)[:, :-1]
         return {"language_model_logits": self.decode(hidden, training)}
 
     def next_token_logits(self, batch):
@@ -69,7 +69,7 @@ class LanguageModel(KeepsTokenizer, Objective):
         Args:
             batch: as of `call`; padding is on the right, every row has a real token.
         """
-        return self.decode(last_token(self._encode(batch), batch["input_mask"]))
+        return self.decode(last_token(self.hidden_of(batch), batch["input_mask"]))
 
     def generate(self, texts, max_new_tokens=32, top_k=1, temperature=1.0, seed=0,
                  batch_size=32):
@@ -87,7 +87,8 @@ class LanguageModel(KeepsTokenizer, Objective):
         Returns: what is to be put after it: a str, or a list of them.
 
         Raises:
-            UsageError: an option is out of range, or the model has no tokenizer, or another's.
+            UsageError: an option is out of range, or the model has no tokenizer, or another's; or
+                there are other numbers of seeds and texts.
         """
         if self.tokenizer is None:
             raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
@@ -99,6 +100,9 @@ class LanguageModel(KeepsTokenizer, Objective):
         if isinstance(texts, str | bytes):
             return self.generate([texts], max_new_tokens, top_k, temperature, seed)[0]
         texts, continuations = pretokenize(self.tokenizer, text_list(texts)), []
+        if np.ndim(seed) and len(seed) != len(texts):
+            raise UsageError(explain(f"{len(seed)} seeds for {len(texts)} texts",
+                                     "one for all, or one for each"))
         longest = tf.maximum(2, self.config.longest - tf.cast(max_new_tokens, tf.int32))
         for start in range(0, len(texts), check_batch_size(batch_size)):
             prompt = prompt_of(self.tokenizer, tf.constant(texts[start:start + batch_size]),
@@ -129,7 +133,8 @@ class LanguageModel(KeepsTokenizer, Objective):
         return self.head(hidden, None, self.encoder.backbone.embeddings.table(),
                          training=training)
 
-    def _encode(self, batch, training=False):
+    def hidden_of(self, batch, training=False):
+        """Encode the tokens of a batch, as of `call`: `[b, seq_length, hidden]`."""
         return self.encoder(_inputs(batch), training=training)["sequence_output"]
 
     def weights_of(self, batch):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.tasks.pretrained import from_pretrained
-from bert_tf.tasks.pretraining.generation import generate
+from bert_tf.tasks.pretraining.generation import _pick, generate
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -101,6 +101,15 @@ def test_draws_follow_the_renormalised_top_k(model):
         "output_word_ids"].numpy()[:, 0])) > 15
 
 
+def test_the_least_probable_of_a_long_vocabulary_takes_no_more_than_its_own():
+    """Float32 sums lose what is below 3e-8, so that they end at 0.999."""
+    logits = -1.5 * np.log(np.arange(1.0, 150_001))
+    draws = np.float32([0.9991, 0.9995, 0.9998])
+    found = _pick(tf.constant(np.tile(logits, (3, 1)), tf.float32), 1.0, 150_000, draws).numpy()
+    below = np.cumsum(np.exp(logits) / np.exp(logits).sum())
+    assert np.abs(below[found] - draws).max() < 2e-3 and found.max() < 149_999
+
+
 @pytest.mark.parametrize("temperature", [1e-3, 1e-38, 1e-50])
 def test_a_low_temperature_takes_the_most_probable(model, temperature):
     for top_k in (1, 5):
@@ -190,6 +199,7 @@ def test_adapters_and_other_weights_are_seen_by_the_next_call(model):
     ({"top_k": 0}, "top_k=0"), ({"top_k": np.int64(0)}, "top_k=0"), ({"top_k": 1.5}, "top_k"),
     ({"temperature": 0.0}, "temperature"), ({"temperature": float("nan")}, "temperature"),
     ({"max_new_tokens": -1}, "max_new_tokens"),
+    ({"seed": [7]}, r"seed \(1,\) with input_word_ids \(2, 2\)"),
     ({"input_mask": np.ones((2, 3))}, r"input_word_ids \(2, 2\) with input_mask \(2, 3\)"),
     ({"input_word_ids": [5, 5], "input_mask": [1, 1]}, r"both \[batch, seq_length\]"),
     ({"input_mask": np.array([[1, 1], [0, 0]])}, "row 1 of the prompts has no token")])
@@ -248,6 +258,8 @@ def test_text_is_continued_by_text(tmp_path, eager):
     seeds = list(range(len(alike)))
     own = {**options, "seed": seeds}
     assert model.generate(alike, **own, batch_size=2) == model.generate(alike, **own)
+    with pytest.raises(UsageError, match="2 seeds for 5 texts"):
+        model.generate(alike, seed=[1, 2], batch_size=2)
     with pytest.raises(UsageError, match="batch_size=0"):
         model.generate(texts, batch_size=0)
     # Longer than the window: it slides.
