@@ -148,5 +148,9 @@ class Embeddings(Layer):
                                         else sinusoidal_positions(length, self.width))
         if not learned:
             table = sinusoidal_positions(self.max_position_embeddings, self.width)
+        if input_word_ids.shape[1] is None and not is_for_inference():
+            # XLA drops the check of the length, and would look up the last row for all beyond.
+            rows = tf.shape(input_word_ids)[1] + self.padding_id + 1
+            table = tf.reshape(table[:rows], [rows, self.width])
         positions = positions_from_padding(input_word_ids, self.padding_id)
         return embeddings + gather_rows(table, layout.tokens(positions))

@@ -58,7 +58,7 @@ class Backbone(Adaptable, keras.Layer):
 
     def __init__(self, config, encoder_outputs=False, attention_probs=False, seed=None,
                  embeddings=None, padding_free=False, frozen=None, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # half precision would round ids that are floats
         self.config = config
         self.encoder_outputs = encoder_outputs
         self.attention_probs = attention_probs

@@ -69,7 +69,8 @@ class Saved:
         config = self.config.replace(**(config or {}))
         if model_class.preprocessor_class and "preprocessor" not in options:
             options["preprocessor"] = _preprocessor(
-                model_class.preprocessor_class, self.folder, reading, config)
+                model_class.preprocessor_class, self.folder, reading, config,
+                options.get("name"))
         tensors, encoder = self.tensors, f"{config.family}/"
         if options.get("name") and task == "encoder":  # the paths of its variables begin with it
             family, encoder = encoder, f"{options['name']}/"
@@ -117,13 +118,15 @@ def from_pretrained(path, task=None, config=None, **options):
     return Saved.read(path).build(task, config, **options)
 
 
-def _preprocessor(preprocessor_class, folder, reading, config):
+def _preprocessor(preprocessor_class, folder, reading, config, name):
     """Return the preprocessor as saved; else with its defaults, or None without a tokenizer for
     it."""
+    # Keras wants different names of all layers of a model, which may have two encoders.
+    named = {"name": f"{name}_preprocessor"} if name else {}
     if reading is not None:
-        return preprocessor_class(load_tokenizer(folder), **reading)
+        return preprocessor_class(load_tokenizer(folder), **reading, **named)
     try:
-        preprocessor = preprocessor_class(load_tokenizer(folder))
+        preprocessor = preprocessor_class(load_tokenizer(folder), **named)
     except UsageError:
         return None
     if preprocessor.seq_length > config.longest:

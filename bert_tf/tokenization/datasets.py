@@ -9,9 +9,15 @@ _ANALYSED = "_bert_tf_analysed"  # attribute of a dataset whose text is
 
 
 def as_analysed(dataset):
-    """The dataset, marked as one whose text needs no analysis; what is made from it is not."""
+    """Mark the dataset as one whose text needs no analysis, nor what is made from it alone."""
     setattr(dataset, _ANALYSED, True)
     return dataset
+
+
+def _is_analysed(dataset):
+    """Return whether a dataset is marked, or made from none but such, as by `take` or `map`."""
+    sources = dataset._inputs()
+    return getattr(dataset, _ANALYSED, False) or bool(sources) and all(map(_is_analysed, sources))
 
 
 def analysed_batches(dataset, tokenizer):
@@ -25,7 +31,7 @@ def analysed_batches(dataset, tokenizer):
     """
     spec = dataset.element_spec
     texts = spec[0] if isinstance(spec, tuple) else spec
-    if (not getattr(tokenizer, "pretokenize", None) or getattr(dataset, _ANALYSED, False)
+    if (not getattr(tokenizer, "pretokenize", None) or _is_analysed(dataset)
             or not any(part.dtype == tf.string for part in tf.nest.flatten(texts))):
         return dataset
 

@@ -373,6 +373,21 @@ def test_fit_from_a_later_epoch_goes_on_with_its_examples(dynamic, monkeypatch, 
     assert starts == [2 * (steps or train.steps_per_epoch)]
 
 
+def test_fit_from_a_backup_goes_on_with_its_examples(dynamic, monkeypatch, tmp_path):
+    train = PretrainingInput(dynamic[0], "train", batch_size=32, seed=1)
+    model, starts = _model(Pretrainer, dynamic[1]), []
+    model.compile("sgd")
+    backup = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
+    backup.set_model(model)
+    backup.on_epoch_end(1)  # the second
+    monkeypatch.setattr(PretrainingInput, "for_fit", lambda self, start, num: starts.append(start))
+    monkeypatch.setattr(keras.Model, "fit", lambda *_, **__: None)
+    again = _model(Pretrainer, dynamic[1])
+    again.compile("sgd")
+    again.fit(train, epochs=3, callbacks=[backup])
+    assert starts == [2 * train.steps_per_epoch]
+
+
 @pytest.mark.long
 def test_fit_on_two_replicas_gives_what_one_gives(dynamic):
     train = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1)

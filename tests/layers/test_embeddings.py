@@ -83,6 +83,18 @@ def test_more_positions_than_there_are_where_shapes_are_dynamic(options):
         embed(wide, wide)
 
 
+@pytest.mark.parametrize("position_embedding", ["learned", "sinusoidal"])
+def test_xla_refuses_more_positions_than_there_are(position_embedding):
+    """All beyond the last one were given that."""
+    layer = Embeddings(11, 8, 6, 1, position_embedding, padding_id=1, **WIDE)
+    embed = tf.function(layer, jit_compile=True,
+                        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+    np.testing.assert_allclose(embed(IDS, TYPES), layer(IDS, TYPES), atol=1e-6)
+    wide = np.zeros((1, layer.longest + 1), "int32")
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        embed(wide, wide)
+
+
 @pytest.mark.parametrize("wrong", [2, -1])
 def test_segments_that_the_table_does_not_have(wrong):
     """A product with one-hot rows would take them for 0."""

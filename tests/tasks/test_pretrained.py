@@ -238,6 +238,17 @@ def test_missing_and_damaged_files(tmp_path):
         from_pretrained(folder)
 
 
+def test_two_encoders_of_text_in_one_model(tmp_path):
+    """Both had a layer of the name "preprocessor"."""
+    folder = str(tmp_path / "model")
+    build_encoder(TINY, seed=4).save_pretrained(folder, Words())
+    text = keras.Input((), dtype="string")
+    encoders = [from_pretrained(folder, name=name) for name in ("query", "passage")]
+    model = keras.Model(text, [encoder(text)["pooled_output"] for encoder in encoders])
+    one, other = model(tf.constant(["a"]))
+    np.testing.assert_array_equal(one, other)
+
+
 def test_half_precision_weights_are_float32_on_disk(tmp_path):
     folder = str(tmp_path / "model")
     model = QuestionAnswering(TINY, dtype="mixed_float16", seed=1)

@@ -13,6 +13,7 @@ from bert_tf.layers.label_head import LabelHead
 from bert_tf.models.families import INPUTS
 from bert_tf.models.states import hidden_states
 from bert_tf.tasks.base.objective import weighed
+from bert_tf.tasks.base.takes_text import numbers_of
 from bert_tf.tasks.base.text_model import TextModel
 
 
@@ -107,7 +108,10 @@ class LabelledModel(TextModel):
 
     def fit(self, x=None, y=None, *args, **kwargs):
         """See Keras; `class_weight` also weighs by labels in `x` or in a dict."""
-        return super().fit(x, self._classes(x, y, **kwargs), *args, **kwargs)
+        y = self._classes(x, y, **kwargs)
+        if isinstance(x, tf.data.Dataset) and kwargs.get("class_weight") is not None:
+            x = self._weighed_classes(x, kwargs.pop("class_weight"))
+        return super().fit(x, y, *args, **kwargs)
 
     def train_on_batch(self, x, y=None, *args, **kwargs):
         """See Keras; `class_weight` as in `fit`."""
@@ -128,6 +132,28 @@ class LabelledModel(TextModel):
         [key] = self.label_keys.values()
         return self._with_labels(x, y).get(key, y)
 
+    def _weighed_classes(self, dataset, class_weight):
+        """Return a dataset of `(inputs, labels, weights)`; Keras takes no labels in the inputs, nor
+        any beyond those of `class_weight`, negative ones among them."""
+        [key] = self.label_keys.values()
+
+        def weigh(x, y=None, sample_weight=None):
+            labels = self._with_labels(x, y).get(key)
+            if labels is None:  # for `_batch` to refuse
+                return x
+            if sample_weight is not None:
+                raise UsageError(explain("class_weight and weights of the dataset", "either"))
+            classes = labels
+            if len(labels.shape) > 1 and labels.shape[-1] != 1:
+                classes = tf.argmax(labels, -1)
+            classes = tf.reshape(tf.cast(classes, tf.int32), [-1])
+            weights = tf.ones_like(classes, tf.float32)
+            for number, weight in class_weight.items():
+                weights = tf.where(classes == int(number), float(weight), weights)
+            return x, labels, weights
+
+        return dataset.map(tf.autograph.experimental.do_not_convert(weigh))
+
     def weights_of(self, batch):
         """Return `{task: float32}`, of the labels' shapes: 0 where a label is ignored."""
         return {task: weighed(self._labels(batch, key) >= 0, batch, key)
@@ -137,6 +163,14 @@ class LabelledModel(TextModel):
         """Return `{task: int32}` labels; ignored ones are 0."""
         return {task: tf.maximum(self._labels(batch, key), 0)
                 for task, key in self.label_keys.items()}
+
+    def _prepared(self, inputs):
+        """See `TakesText`; labels and weights among the inputs may be lists too."""
+        if isinstance(inputs, dict):
+            numbers = {"example_weights", *self.label_keys.values()}
+            inputs = {name: numbers_of(value) if name in numbers else value
+                      for name, value in inputs.items()}
+        return super()._prepared(inputs)
 
     def _arrays(self, texts, *columns):
         """See `TakesText`; labels that are none are refused, which a graph might take for others.

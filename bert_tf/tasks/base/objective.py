@@ -7,6 +7,8 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.tasks.base.cross_entropy import cross_entropy
 
+_WAYS = {"accuracy": "max", "error": "min"}  # of metrics to improve, by the ends of their names
+
 
 class Objective(OnEncoder, keras.Model):
     """Base of the models that are trained: an encoder with one or more losses.
@@ -29,6 +31,9 @@ class Objective(OnEncoder, keras.Model):
     whole_batch_loss = False
     accuracies = ()  # Keras metrics, one a task, for `fit` and `evaluate`
 
+    def __init__(self, **kwargs):
+        super().__init__(autocast=False, **kwargs)  # half precision would round ids that are floats
+
     def compile(self, *args, **kwargs):
         """See Keras; without a loss, the model's own losses and accuracies are used."""
         # Keras keeps those of an earlier `compile`.
@@ -40,7 +45,14 @@ class Objective(OnEncoder, keras.Model):
             self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
 
     def fit(self, x=None, *args, **kwargs):
-        """See Keras; also takes a `PretrainingInput`, which knows its `steps_per_epoch`."""
+        """See Keras; also takes a `PretrainingInput`, which knows its `steps_per_epoch`.
+
+        With `BackupAndRestore` that goes on at the epoch of the backup. Where this was made within
+        an epoch, Keras begins the epoch again, with the weights of the backup.
+        """
+        callbacks = kwargs.get("callbacks") or []
+        callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
+        self._set_modes(callbacks)
         if kwargs.get("validation_data") is not None:
             kwargs["validation_data"] = self._whole(kwargs["validation_data"])
         if hasattr(x, "for_fit"):
@@ -48,9 +60,29 @@ class Objective(OnEncoder, keras.Model):
             if x.split == "train":
                 steps = kwargs.get("steps_per_epoch") or x.steps_per_epoch
                 kwargs["steps_per_epoch"] = steps
-                start = kwargs.get("initial_epoch", 0) * steps
+                start = self._first_epoch(callbacks, kwargs.get("initial_epoch", 0)) * steps
             x = self._fed(x, start)
         return super().fit(_with_weights(x, args, kwargs), *args, **kwargs)
+
+    def _set_modes(self, callbacks):
+        """Tell callbacks which way the model's own metrics improve; Keras knows it of those of
+        `compile`."""
+        ways = {metric.name: _WAYS.get(metric.name.rpartition("_")[2], "auto")
+                for metric in self.metrics}
+        for callback in callbacks:
+            name = str(getattr(callback, "monitor", "")).removeprefix("val_")
+            if getattr(callback, "mode", None) == "auto" and name in ways:
+                callback.mode = ways[name]
+
+    def _first_epoch(self, callbacks, initial_epoch):
+        """Return the epoch that Keras will begin with."""
+        for callback in callbacks:
+            if isinstance(callback, keras.callbacks.BackupAndRestore):
+                # Keras has it do so once more, after the dataset is made.
+                callback.set_model(self)
+                with self.distribute_strategy.scope():  # makes variables of the optimizer
+                    callback.on_train_begin()
+        return self._initial_epoch or initial_epoch
 
     def evaluate(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`."""

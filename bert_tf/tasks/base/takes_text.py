@@ -29,8 +29,8 @@ class TakesText:
     Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
     Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is split
     into them here, which no graph can do; so is the text of a `tf.data.Dataset` but that of
-    `text_batches`, which is. Batches of a generator, tuples, may begin with any of these, as may
-    those of a Keras `PyDataset`.
+    `text_batches`, which is, and of what is made from it alone, as by `take` or `map`. Batches of a
+    generator, tuples, may begin with any of these, as may those of a Keras `PyDataset`.
     """
 
     preprocessor = None
@@ -80,10 +80,9 @@ class TakesText:
         return super().evaluate(*self._arrays(x, y), *args, **_weighed(kwargs))
 
     def predict(self, x, *args, **kwargs):
-        """See Keras; of no texts returns the outputs for none."""
+        """See Keras; of no rows returns the outputs for none."""
         x = self._prepared(x)
-        if all(tf.is_tensor(part) and part.dtype == tf.string and part.shape[0] == 0
-               for part in tf.nest.flatten(x)):
+        if all(tuple(getattr(part, "shape", ()))[:1] == (0,) for part in tf.nest.flatten(x)):
             return tf.nest.map_structure(np.asarray, self(x, training=False))
         return super().predict(x, *args, **kwargs)
 
@@ -163,7 +162,7 @@ class TakesText:
             if missing:
                 raise UsageError(explain(f"inputs without {' and '.join(missing)}",
                                          "input_word_ids, input_mask and input_type_ids"))
-            return inputs
+            return {**inputs, **{name: tf.cast(inputs[name], tf.int32) for name in INPUTS}}
         self.need_preprocessor()
         return self.preprocessor(inputs)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from harness import mirrored
-from text_models import TINY
+from text_models import TINY, classifier
 
 from bert_tf import randomness
 from bert_tf.errors import UsageError
@@ -68,6 +68,17 @@ def test_inputs_that_are_missing_are_named(task):
     inputs, _ = make_data(task, 8)
     with pytest.raises(UsageError, match="inputs without input_mask and input_type_ids; expected"):
         TASKS[task]().predict({"input_word_ids": inputs["input_word_ids"]}, verbose=0)
+
+
+def test_labels_among_the_inputs_may_be_a_list(eager):
+    model = classifier()
+    model.compile("sgd")
+    texts, labels, weights = ["a b", "c"], [0, 1], [1.0, 3.0]
+    expected = model.evaluate(texts, labels, sample_weight=weights, verbose=0)
+    given = {"text": texts, "label_ids": labels, "example_weights": weights}
+    np.testing.assert_allclose(model.evaluate(given, verbose=0), expected, rtol=1e-6)
+    with pytest.raises(UsageError, match="label_ids such as 2"):
+        model.fit({**given, "label_ids": [0, 2]}, verbose=0)
 
 
 def test_weights_of_several_labels(eager):
@@ -144,6 +155,25 @@ def test_weights_of_classes(eager):
         np.testing.assert_array_equal(weights, found[0])
     with pytest.raises(UsageError, match=r"class_weight of 'good'; .* try model.labels.index"):
         model.fit(inputs, labels, class_weight={"good": 5.0}, verbose=0)
+
+
+def test_weights_of_classes_in_a_dataset(eager):
+    """Keras looked up every label: -1 and what has no weight ended in an error, labels in the
+    inputs, too."""
+    inputs, labels = make_data("classifier", 8)
+    labels = np.where(np.arange(8) == 3, -1, labels)
+    soft = np.where(labels[:, np.newaxis] < 0, np.nan, np.eye(2)[labels]).astype("float32")
+    batches = tf.data.Dataset.from_tensors
+    found = []
+    for given in ((inputs, labels), (batches((inputs, labels[:, np.newaxis])),),
+                  (batches((inputs, {"label_ids": labels})),),
+                  (batches((inputs, soft)),), (batches({**inputs, "label_ids": labels}),)):
+        model = TASKS["classifier"]()
+        model.compile("sgd")
+        model.fit(*given, class_weight={np.int64(0): np.float64(5)}, verbose=0, shuffle=False)
+        found.append(model.head.get_weights()[0])
+    for weights in found[1:]:
+        np.testing.assert_allclose(weights, found[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [

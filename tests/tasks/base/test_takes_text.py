@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 from harness import mirrored
-from text_models import CONFIG, VOCABULARY, make_preprocessor
+from text_models import CONFIG, VOCABULARY, classifier, make_preprocessor, pack_words
 
 from bert_tf.errors import UsageError
 from bert_tf.tasks.base.takes_text import numbers_of
@@ -48,6 +48,13 @@ def test_numbers_of_any_type():
     for column in (np.array([0, None], object), pd.Series(["0", "1"], dtype="category")):
         with pytest.raises(UsageError, match="labels such as '(None|0)'; expected numbers"):
             numbers_of(column)
+
+
+def test_no_rows_of_ids_have_no_outputs():
+    """Keras ended in an UnboundLocalError."""
+    none = {name: ids[:0] for name, ids in pack_words([["a", "b"]]).items()}
+    assert classifier().predict(none, verbose=0).shape == (0, 2)
+    assert TextEncoder(CONFIG).predict(none)["sequence_output"].shape == (0, 4, 16)
 
 
 def test_several_replicas_answer_once():
