@@ -129,6 +129,7 @@ class PretrainingInput:
                 f"objective='lm' with masks stored in {data_dir}: a language model reads the text "
                 "as it is", "examples made with masking='dynamic'"))
         self.split = split
+        self.objective = objective
         self.batch_size = batch_size
         self.seed = seed
         self.seq_length = options["seq_length"]

@@ -98,6 +98,9 @@ class Objective(OnEncoder, keras.Model):
         if x.vocab_size != self.config.vocab_size:
             raise UsageError(explain(f"examples made with a vocabulary of {x.vocab_size} tokens",
                                      f"{self.config.vocab_size}, the model's vocab_size"))
+        if (x.objective == "lm") != (self.tasks == ("language_model",)):
+            raise UsageError(explain(f"examples of objective={x.objective!r} for {self.name}",
+                                     "objective='lm' for a language model, for it alone"))
         return x.for_fit(start_step, num_steps)
 
     @property

@@ -1,5 +1,7 @@
 """Next-token loss against numpy, what may be a language model, and fit."""
 
+import types
+
 import keras
 import numpy as np
 import pytest
@@ -96,3 +98,14 @@ def test_fit_learns_and_keras_files_keep_everything(config, policy, replicas, tm
     assert loaded(batch)["language_model_logits"].dtype == "float32"
     np.testing.assert_array_equal(loaded(batch)["language_model_logits"],
                                   model(batch)["language_model_logits"])
+
+
+@pytest.mark.parametrize(("objective", "tasks"), [(None, ("language_model",)), ("lm", ())])
+def test_examples_for_another_objective_are_refused(objective, tasks):
+    """Tokens that are masked would be read and predicted as text."""
+    model = LanguageModel(GPT, seed=1)
+    model.tasks = tasks
+    examples = types.SimpleNamespace(for_fit=None, split="eval", objective=objective,
+                                     vocab_size=GPT.vocab_size, steps_per_epoch=1)
+    with pytest.raises(UsageError, match=f"examples of objective={objective!r} for language_model"):
+        model.evaluate(examples)
