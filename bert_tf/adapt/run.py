@@ -165,13 +165,15 @@ class _Training(PretrainingRun):
         return rows_alone(model, np.arange(size - self.new_rows, size)) if self.new_rows else None
 
     def save(self, model):
-        """Write the trained model, or that of `--model` with what was trained of its encoder."""
+        """Write the trained model, or that of `--model` with what was trained of its encoder, and
+        of its masked-LM head, which else would read another encoder's states."""
         start = ours.read(self.options.init)
         if start.task["task"] in _TRAINED:
             super().save(model)
             return
+        learned = (f"{start.config.family}/", *(() if self.new_rows else ("cls/predictions/",)))
         trained = {variable.path: variable for variable in model.weights
-                   if variable.path.startswith(f"{start.config.family}/")}
+                   if variable.path.startswith(learned)}
         files.remove(self.path("model"))
         ours.write(dataclasses.replace(start, tensors=Tensors(
             start.tensors.shapes, lambda name: trained[name].numpy() if name in trained

@@ -111,7 +111,7 @@ def read(path):
 def write(checkpoint, path):
     """Write a folder that `SentenceTransformer(path)` loads; it appears whole or not at all.
 
-    Returns: what its tokenizer cannot do; a model that does not fit is refused.
+    Returns: what it cannot do, a list; a model that does not fit is refused.
     """
     task = checkpoint.task
     if task["task"] not in ("embedder", "sparse_embedder", "multi_vector_embedder"):
@@ -133,9 +133,10 @@ def write(checkpoint, path):
         late_interaction.check_expansion(checkpoint.config, task, path)
     packages = late_interaction.TYPES if several else dict.fromkeys(
         names, splade.PACKAGE if sparse else _PACKAGE)
+    notes = tokenizer_files.morpheme_notes(checkpoint.tokenizer)
     with checksums.new_folder(path) as temporary:
         if static:
-            static_embedding.write(checkpoint, temporary)
+            notes += static_embedding.write(checkpoint, temporary)
         else:
             own = files.make_folder(os.path.join(temporary, places[0]))
             hf_safetensors.write_model(splade.masked_lm_of(checkpoint) if sparse else
@@ -170,7 +171,7 @@ def write(checkpoint, path):
                 layer = dense[number - 1]  # after Pooling
                 write_dense(folder, layer, width, checkpoint.tensors, dense_name(number - 1))
                 width = layer["units"]
-    return tokenizer_files.morpheme_notes(checkpoint.tokenizer)
+    return notes
 
 
 def _read_modules(path, source):

@@ -59,6 +59,8 @@ def write(checkpoint, folder):
         checkpoint: of an embedder whose vectors are means of its tokens'.
         folder: its path.
 
+    Returns: what it cannot hold, a list.
+
     Raises:
         UsageError: it has a dense layer, or no tokenizer.
     """
@@ -69,3 +71,5 @@ def write(checkpoint, folder):
     [ours] = checkpoint.tensors
     safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), Tensors(
         {_TENSOR: checkpoint.tensors.shapes[ours]}, lambda _: checkpoint.tensors[ours]))
+    length = checkpoint.task.get("reading", {}).get("seq_length", checkpoint.config.longest)
+    return [f"seq_length={length} (theirs reads all of a text)"] if length < _LONGEST else []

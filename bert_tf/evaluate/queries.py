@@ -158,11 +158,14 @@ def _with_ids(options, form):
 def _judged(options, form, beside):
     """Return the same of queries with ids and of judgements in another file, and how many were
     judged without anything relevant."""
+    columns = options.columns()
+    for name in sorted(columns.keys() - {"text", "id"}):
+        raise UsageError(f"--{name}_column with --qrels; omit it")
     relevant = collections.defaultdict(dict)
     for where, query, passage, relevance in _judgements(options.qrels, beside):
         relevant[query][passage] = (where, relevance)
     found, known, left_out = [], set(), 0
-    for query in read_corpus(options.data, form):
+    for query in read_corpus(options.data, form, columns):
         known.add(query.id)
         left_out += query.id in relevant
         positive = {passage: relevance for passage, (_, relevance) in relevant[query.id].items()

@@ -45,12 +45,13 @@ class Passage:
         return f"{self.title} {self.text}" if self.title else self.text
 
 
-def read_corpus(paths, form=AS_FOUND):
+def read_corpus(paths, form=AS_FOUND, columns=None):
     """Yield every `Passage` of some files, in order; memory holds the ids alone.
 
     Args:
         paths: a path or several, see above; globs are the caller's (`files.expand`).
         form: a `TableForm`.
+        columns: `{"text": …, "id": …}`, those of a table that are not to be known by their names.
 
     Raises:
         UsageError: a table has no texts, or its delimiter cannot be detected.
@@ -62,7 +63,7 @@ def read_corpus(paths, form=AS_FOUND):
     seen = set()
     for path, prefix in zip(paths, id_prefixes(paths), strict=True):
         identified = None  # whether the file's rows have ids
-        for where, number, values in _rows(path, form):
+        for where, number, values in _rows(path, form, columns):
             has_id, before = not values.keys().isdisjoint(_IDS), identified
             identified = has_id if before is None else before
             if has_id != identified:
@@ -79,16 +80,28 @@ def read_corpus(paths, form=AS_FOUND):
         raise BertTfError(explain(f"{', '.join(paths)}: no passage", "one or more"))
 
 
-def _rows(path, form):
+def _rows(path, form, columns):
     """Yield `(where, number, {"text", …})` of each passage; `number` is the id of one without."""
     if files.suffix(path) == ".json" and isinstance(
             value := files.read_json(path, form.encoding), dict):
         yield from _paragraphs(path, value)
         return
-    for where, row in _table(path, form) if is_table(path) else read_text_lines(path, form):
+    rows = _named(path, form, columns) if columns else (
+        _table(path, form) if is_table(path) else read_text_lines(path, form))
+    for where, row in rows:
         if isinstance(row, BadRow):
             raise row
         yield where, where.rpartition(" ")[2], row
+
+
+def _named(path, form, columns):
+    """Return the rows of a table by our names of the columns that the caller names."""
+    text, id = columns.get("text", "text"), columns.get("id")
+    needed, optional = ([text, id], []) if id else ([text], _IDS)
+    ours = {text: "text", id: "id"}
+    return ((where, row if isinstance(row, BadRow) else {
+        ours.get(name, name): value for name, value in row.items()})
+        for where, row in read_rows(path, needed, optional, form))
 
 
 def _table(path, form):

@@ -21,6 +21,7 @@ from bert_tf.storage import files, variables
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
@@ -189,6 +190,20 @@ def test_training_leaves_an_embedder(folder, unexported, capsys, eager):
                            (("--learning_rate", "0.1"), "learning_rate was 0.0003, now 0.1")):
         assert cli.run(adapt.main, arguments(folder, "whole", *TRAIN, *words)) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "learns"), [
+    ((), True), pytest.param(("--only_new_pieces",), False, marks=pytest.mark.long)])
+def test_the_head_of_a_sparse_encoder_learns_with_it(words, learns, folder, unexported, eager):
+    own = from_pretrained(str(folder / "embedder"))
+    start, name = f"splade{len(words)}", f"adapted_splade{len(words)}"
+    SparseEmbedder(own.config, preprocessor=own.preprocessor, seed=4).save_pretrained(
+        str(folder / start))
+    run(folder, name, *TRAIN, *words, model=start)
+    before, after = weights_of(folder, f"{name}/start"), weights_of(folder, f"{name}/model")
+    heads = [part for part in before if part.startswith("cls/predictions/")]
+    assert heads and before.keys() == after.keys()
+    assert all((before[part] != after[part]).any() == learns for part in heads)
 
 
 def test_new_pieces_alone_learn(folder, unexported, eager):

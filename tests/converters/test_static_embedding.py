@@ -37,7 +37,8 @@ def saved(tmp_path):
 
 def test_there_and_back(saved, tmp_path):
     folder = tmp_path / "theirs"
-    sentence_transformers.write(ours.read(saved), str(folder))
+    assert sentence_transformers.write(ours.read(saved), str(folder)) == [
+        "seq_length=1024 (theirs reads all of a text)"]
     # What their module computes: a mean over the tokens that are not special, 0 of none.
     [table] = load_file(folder / "model.safetensors").values()
     encode = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).encode
@@ -52,7 +53,9 @@ def test_there_and_back(saved, tmp_path):
         "idx": 1, "name": "1", "path": "1_Normalize",
         "type": "sentence_transformers.models.Normalize"}]))
     (folder / "checksums.json").unlink()
-    ours.write(sentence_transformers.read(str(folder)), str(tmp_path / "back"))
+    read = sentence_transformers.read(str(folder))
+    assert sentence_transformers.write(read, str(tmp_path / "again")) == []
+    ours.write(read, str(tmp_path / "back"))
     back = from_pretrained(str(tmp_path / "back")).embed(TEXTS)
     lengths = np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(back, expected / np.where(lengths > 0, lengths, 1), atol=1e-5)

@@ -92,6 +92,19 @@ def test_forms_of_queries(folder, tmp_path, capsys, data, words):
     assert (results["metrics"]["ndcg@10"] < 1) == bool(words)  # the better one comes second
 
 
+def test_columns_of_queries_that_are_judged(folder, tmp_path):
+    (tmp_path / "q.jsonl").write_text('{"qid": "q1", "id": 5, "question": "fine music"}\n'
+                                      '{"qid": "q2", "id": 6, "question": "end"}\n')
+    (tmp_path / "q.tsv").write_text("q1\tfine music\nq2\tend\n")
+    for data, columns in (("q.jsonl", ("qid", "question")), ("q.tsv", ("0", "1"))):
+        assert measure(folder, tmp_path / data[2:], tmp_path / data, "--qrels",
+                       str(folder / "qrels.tsv"), "--id_column", columns[0], "--text_column",
+                       columns[1]) == 0
+        lines = map(json.loads, files.read_lines(str(tmp_path / data[2:] / "predictions.jsonl")))
+        assert [(line["id"], line["query"]) for line in lines] == [
+            ("q1", "fine music"), ("q2", "end")]
+
+
 def test_how_korean_was_compared_is_told_of_what_is_measured_too(folder, tmp_path, capsys,
                                                                  monkeypatch):
     def missing(_):
@@ -234,6 +247,8 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
      "try evaluate --reranker"),
     ('{"id": "q1", "text": "end"}', ("--qrels", "qrels.tsv"), 1,
      "qrels.tsv line 3: the query 'q2' is not in"),
+    ('{"id": "q1", "text": "end"}', ("--qrels", "qrels.tsv", "--label_column", "a"), 2,
+     "--label_column with --qrels; omit it"),
     ('{"query": "end", "positive": "a"}', ("--task", "rank"), 2, "--corpus is for --task retr"),
 ])
 def test_refused(folder, tmp_path, capsys, monkeypatch, data, words, code, message):

@@ -34,10 +34,11 @@ class EmbeddingLoss(Options):
         None, "triplet: by how much further away negatives should be, in Euclidean distance",
         ABOVE_0, metavar="X", otherwise=1)
     matryoshka_widths: tuple[int, ...] | None = option(
-        None, "the loss is also that of the first N components of the vectors (Kusupati et al. "
-              "2022)", POSITIVE, metavar="N")
+        None, "the loss is that of the whole vectors and also of their first N components "
+              "(Kusupati et al. 2022)", POSITIVE, metavar="N")
     matryoshka_weights: tuple[float, ...] | None = option(
-        None, "weight of the loss at each width", ABOVE_0, metavar="X", otherwise="1 each")
+        None, "weight of the loss at each of these widths; whole vectors whose width is not "
+              "among them weigh 1", ABOVE_0, metavar="X", otherwise="1 each")
     negatives: int | None = option(
         None, "hard negatives beside each positive, the first ones of a query", POSITIVE,
         metavar="N", otherwise="all")

@@ -19,6 +19,7 @@ from bert_tf.tasks.embedding.encoder import TextEncoder
 from bert_tf.tasks.embedding.features import TextTable, query_features
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.ranks import positive_ranks, products
 from bert_tf.tasks.embedding.teacher import load_teacher
 from bert_tf.tokenization.morphemes import analyse
@@ -112,9 +113,10 @@ class Embedding(TaskType):
     def features(self, examples, model, training):
         """See `TaskType.features`: a row for each positive; for prediction one for each text."""
         if training:
+            _tell_products(self.loss, model)
             widths = self.loss.matryoshka_widths or ()
             widest = max(widths, default=0)
-            odd = [width for width in widths or (model.width,) if width % 2]
+            odd = [width for width in (*widths, model.width) if width % 2]
             if self.loss.loss == "angle" and odd:  # halves are real and imaginary parts
                 raise UsageError(explain(f"--loss angle of vectors of {odd[0]} components",
                                          "even widths"))
@@ -176,6 +178,14 @@ class Embedding(TaskType):
         if len(scores) == 1 < len(predictions):
             return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
         return []
+
+
+def _tell_products(loss, model):
+    """Say where vectors learn by other similarities than those that they are compared by."""
+    by_products = loss.similarity == "dot" or loss.loss == "margin_mse" and not loss.similarity
+    if type(loss) is EmbeddingLoss and by_products and not model.pooling.normalize:
+        print(f"note: --loss {loss.loss} is of dot products here; models are chosen, and vectors "
+              "searched, by cosines")
 
 
 def _check_dropout(kind, loss, config):

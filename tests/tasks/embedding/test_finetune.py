@@ -207,6 +207,15 @@ def test_what_was_detected_in_a_file_is_printed(folder, train, printed, monkeypa
     assert printed in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("words", "printed"), [
+    (["--similarity", "dot"], "note: --loss in_batch is of dot products"), ([], "")])
+def test_that_vectors_learn_by_dot_products_is_told(folder, words, printed, capsys):
+    # A width that no vector has ends it before anything is trained.
+    cli.run(finetune.main, command(folder, *words, "--matryoshka_widths", "32", name="told"))
+    out = capsys.readouterr().out
+    assert printed in out and ("dot products" in out) == bool(printed)
+
+
 def test_ranks():
     queries = np.eye(2, dtype="float32")
     texts = np.array([[1, 0], [0.5, 0.1], [0.9, 0.2], [0.9, 0]], "float32")

@@ -131,11 +131,12 @@ def test_vectors():
     assert computed("vectors") == pytest.approx(expected, rel=1e-5)
 
 
-def test_matryoshka():
+@pytest.mark.parametrize(("given", "whole"), [({8: 0.7, 2: 0.5}, 0.7), ({2: 0.5}, 1)])
+def test_matryoshka(given, whole):
     expected = sum(weight * in_batch(cosine, 20, vectors=VECTORS[..., :width])
-                   for width, weight in ((8, 1), (2, 0.5)))
-    assert computed("in_batch", matryoshka_widths=[8, 2], matryoshka_weights=[1, 0.5]) == (
-        pytest.approx(expected, rel=1e-5))
+                   for width, weight in ((8, whole), (2, 0.5)))
+    assert computed("in_batch", matryoshka_widths=list(given),
+                    matryoshka_weights=list(given.values())) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["in_batch", "triplet", "cosine", "cosent", "angle", "margin_mse",

@@ -49,6 +49,6 @@ def find_loss(options):
 
 
 def compute_loss(batch, options):
-    """Compute the loss of a `VectorBatch`, float32 scalar, at all `matryoshka_widths`."""
+    """Compute the loss of a `VectorBatch`, float32 scalar, also at all `matryoshka_widths`."""
     loss = find_loss(options).compute
     return matryoshka(loss, batch, options) if options.matryoshka_widths else loss(batch, options)
