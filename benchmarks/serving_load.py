@@ -31,6 +31,7 @@ import minilm
 import numpy as np
 from load.processes import HERE, REPOSITORY, ModelServer, Peer, run_json
 from load.soak import ABANDONED_RATE, Soak, growth, is_no_refusal
+from load.targets import missed_targets
 
 from bert_tf.errors import BertTfError
 from bert_tf.serving.client import Client
@@ -42,10 +43,6 @@ PARTS = ("load", "soak", "switches", "start")
 # far from one another as 0.9998 in bfloat16 and 0.9995 in int8, where last digits are rounded away.
 TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.9995), "int8": (None, 0.999)}
 PEER_DTYPES = {"int8": "bfloat16"}  # other ones of the peer
-# Ratios of medians that are to be reached, and of the times to an answer, of which none.
-AT_LEAST = {"grpc/in_process": 0.65, "rest/in_process": 0.45, "rest/peer": 3.0,
-            "openai/rest": 0.9}
-AT_MOST = {"p50/peer": 1.0, "p99/peer": 1.0, "start/load": 1.3, "memory": 1.05}
 
 
 def main():
@@ -186,8 +183,8 @@ class Bench:
         for name, value in ratios.items():
             print(f"{name:32}{value:.2f}")
         failures = {name: sum(each[name].get("failures", 0) for each in rounds) for name in rows}
-        missed = _missed(ratios) + [f"{name}: {count} failures"
-                                    for name, count in failures.items() if count]
+        missed = missed_targets(ratios) + [f"{name}: {count} failures"
+                                           for name, count in failures.items() if count]
         return {"rows": rows, "rounds": rounds, "ratios": ratios, "missed": missed}
 
     def _round(self):
@@ -308,7 +305,7 @@ class Bench:
         for name, count in results["malformed"].items():
             print(f"  {name:44}{count}")
         taken = [name for name in soak.malformed if is_no_refusal(name)]
-        results["missed"] = _missed({"memory": grown}) + [line for line, is_missed in (
+        results["missed"] = missed_targets({"memory": grown}) + [line for line, is_missed in (
             (f"{len(soak.failures)} valid requests failed", soak.failures),
             (f"{soak.counts['wrong']} answers were wrong", soak.counts["wrong"]),
             (f"not refused though malformed: {', '.join(taken)}", taken),
@@ -328,7 +325,8 @@ class Bench:
         ratio = row["server_first_answer_seconds"] / row["load_seconds"]
         print("  ".join(f"{name} {value:.2f}" for name, value in row.items())
               + f"  ratio {ratio:.2f}")
-        return {**row, "ratio": ratio, "rounds": rounds, "missed": _missed({"start/load": ratio})}
+        return {**row, "ratio": ratio, "rounds": rounds,
+                "missed": missed_targets({"start/load": ratio})}
 
 
 def _medians(rows):
@@ -338,18 +336,6 @@ def _medians(rows):
 
 def _ratio(rows, one, other, name="texts_per_second"):
     return rows[one][name] / rows[other][name] if one in rows and other in rows else None
-
-
-def _missed(ratios):
-    """Lines for those of the ratios, named `what` or `what, kind`, that are to be others."""
-    missed = []
-    for name, value in ratios.items():
-        what = name.split(",")[0]
-        if value < AT_LEAST.get(what, -math.inf):
-            missed.append(f"{name}: {value:.2f}, at least {AT_LEAST[what]} is expected")
-        if value > AT_MOST.get(what, math.inf):
-            missed.append(f"{name}: {value:.2f}, at most {AT_MOST[what]} is expected")
-    return missed
 
 
 if __name__ == "__main__":

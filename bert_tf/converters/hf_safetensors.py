@@ -115,6 +115,34 @@ def _read_model(folder, task=None, further=()):
 def write_model(checkpoint, folder):
     """Write into a folder that exists; see `write`."""
     config, task = checkpoint.config, checkpoint.task
+    values = _values_of(config, task)
+    if task["task"] == "language_model":
+        values |= tokenizer_files.end_of_text(checkpoint.tokenizer)
+    tensors, _ = to_theirs(rows_of(config), checkpoint.tensors, values["architectures"][0])
+    if task["task"] == "encoder":  # as their class itself writes it
+        tensors = tensors.renamed({name.removeprefix(PREFIXES[config.family]): name
+                                   for name in tensors})
+    files.write_json(os.path.join(folder, CONFIG), values)
+    safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), tensors)
+    write_tokenizer_of(checkpoint, folder)
+
+
+def refusal(config, task):
+    """Why a model with these weights would be refused, whatever they are: a message, or None."""
+    try:
+        parameter_shapes(config, task)
+        _values_of(config, task)
+    except UsageError as error:
+        return str(error)
+    return None
+
+
+def _values_of(config, task):
+    """The content of `config.json`, as far as the tokenizer does not matter.
+
+    Raises:
+        UsageError: none of their classes computes such a model.
+    """
     # How text is read and answers are found, no file of theirs tells.
     plain = {key: task[key] for key in ("task", "sentence_task", "generator") if key in task}
     values = hf_config.write_config(config, plain == MASKED_LM, task["task"] in LABELLED)
@@ -128,18 +156,8 @@ def write_model(checkpoint, folder):
         raise UsageError(explain(
             f"a {task['task']} of pooling={config.pooling!r} cannot be written as "
             f"{architectures[0]}", repr(FAMILY_DEFAULTS[config.family].get("pooling", "dense"))))
-    values = {"architectures": architectures, **values}
-    if "labels" in task:
-        values |= hf_config.write_classes(task)
-    if task["task"] == "language_model":
-        values |= tokenizer_files.end_of_text(checkpoint.tokenizer)
-    tensors, _ = to_theirs(rows_of(config), checkpoint.tensors, architectures[0])
-    if plain == ENCODER:  # as their class itself writes it
-        tensors = tensors.renamed({name.removeprefix(PREFIXES[config.family]): name
-                                   for name in tensors})
-    files.write_json(os.path.join(folder, CONFIG), values)
-    safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), tensors)
-    write_tokenizer_of(checkpoint, folder)
+    classes = hf_config.write_classes(task) if "labels" in task else {}
+    return {"architectures": architectures, **values, **classes}
 
 
 def write_tokenizer_of(checkpoint, folder):

@@ -34,8 +34,9 @@ from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks.base.examples import TextExample
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.training.best import BEST, best_weights
 from bert_tf.training.config import TrainConfig, keras_policy
-from bert_tf.training.loop import BEST, best_weights, train
+from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
 

@@ -29,10 +29,8 @@ def complete(options):
     if scratch and (options.freeze is not None or options.features):
         name = "--features" if options.features else f"--freeze {options.freeze}"
         raise UsageError(f"{name} with --init scratch: nothing of the encoder was learned")
-    for name in ("freeze", "layer_decay"):
-        if options.features and getattr(options, name) is not None:
-            raise UsageError(f"--{name} beside --features, which keep the whole encoder as it is; "
-                             f"leave --{name} out")
+    if options.features:
+        refuse_layer_options(options, "--features")
     options.check_type(task.name, task.type)
     if options.stride and options.long != "windows":
         raise UsageError(explain(f"--stride {options.stride} with --long {options.long}",
@@ -45,3 +43,11 @@ def complete(options):
                                  f"for; leave --{field.name} out")
     options.dev_share()
     return options.with_folders(*(() if scratch else ("init",))), task
+
+
+def refuse_layer_options(options, what):
+    """Raise UsageError where options are about layers, beside `what` trains none of them."""
+    for name in ("freeze", "layer_decay"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name} beside {what}: the whole encoder stays as it is; leave "
+                             f"--{name} out")

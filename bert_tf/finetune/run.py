@@ -13,9 +13,12 @@ import time
 
 import tensorflow as tf
 
+from bert_tf.converters import hf_safetensors
+from bert_tf.converters.hf_classes import LABELLED
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data.unknown import MUCH, unknown_share
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.finetune.complete import refuse_layer_options
 from bert_tf.finetune.init import find_start, start_files
 from bert_tf.finetune.results import (
     PREDICTIONS,
@@ -41,9 +44,9 @@ from bert_tf.tasks.base.split_notes import split_notes
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import make_type
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.training.best import BEST, best_weights
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.config import keras_policy
-from bert_tf.training.loop import BEST, best_weights
 from bert_tf.training.run_folder import OutputFolder
 
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
@@ -229,9 +232,7 @@ class FinetuningRun(OutputFolder):
     def features(self, model):
         """`Features` of the training examples, made once for all trials; tells what is new."""
         if self.train_features is None:
-            fresh = getattr(model, "fresh_variables", ())
-            if fresh:
-                print(f"not in {self.options.init}, so new: {', '.join(fresh)}")
+            self.tell_of(model)
             self.train_features = self.type.features(self.train, model, training=True)
             unknown = unknown_share(self.train_features.rows["input_word_ids"].values,
                                     self.start.tokenizer.vocabulary)
@@ -245,6 +246,23 @@ class FinetuningRun(OutputFolder):
             features["dev"] = self.type.features_to_predict(model, self.dev)
             self.cut = self.count_truncated(features, model.preprocessor)
         return self.train_features
+
+    def tell_of(self, model):
+        """Tell what of the model is new, what is not trained, and what cannot be made of it.
+
+        Raises:
+            UsageError: an option is about layers that are not trained.
+        """
+        options = self.options
+        if fresh := getattr(model, "fresh_variables", ()):
+            print(f"not in {options.init}, so new: {', '.join(fresh)}")
+        if getattr(model, "feature_lstm", None) is not None and not options.features:
+            refuse_layer_options(options, f"--init {options.init}, which was made with --features")
+            print(f"note: {options.init} was made with --features: its encoder is not trained; try "
+                  "--init with what it was made from to train it")
+        task = model.task_config()
+        if task["task"] in LABELLED and (reason := hf_safetensors.refusal(model.config, task)):
+            print(f"note: convert --to hf will refuse this model: {reason}")
 
     def count_truncated(self, features, preprocessor):
         """Tell how many examples are truncated: `{"tokens", "train", "dev"}`, or None."""

@@ -7,7 +7,7 @@ from bert_tf.errors import DivergedError, explain
 from bert_tf.finetune.results import shown
 from bert_tf.finetune.trial import Settings, Trial
 from bert_tf.storage import files
-from bert_tf.training.loop import is_better
+from bert_tf.training.best import is_better
 
 
 class Search:

@@ -10,8 +10,9 @@ from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.storage import checksums, files
+from bert_tf.training.best import BEST
 from bert_tf.training.config import TrainConfig
-from bert_tf.training.loop import BEST, train
+from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
 
 RECORD = "trial.json"  # of a finished trial

@@ -2,8 +2,9 @@
 
 The lock is the system's (`flock`) on a file `.lock` in the folder: it is let go of when its holder
 ends, however that happens, also by a power failure. What the file says is for people: the holder's
-process id, host and when it began. A file without a lock is a dead process's. Object stores have no
-such locks, see `lease`.
+process id, host and when it began. A file without a lock is a dead process's. Where a file server
+keeps the lock of a host that is lost (NFSv3), deleting the file frees the folder: whoever comes
+next locks a file of its own. Object stores have no such locks, see `lease`.
 """
 
 import contextlib
@@ -74,7 +75,7 @@ def _take(path, what, wait):
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # the one before had made it
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                _lock(descriptor, what, wait)
+                _lock(descriptor, path, what, wait)
                 if _is_at(descriptor, path):
                     return descriptor
             except BaseException:
@@ -83,16 +84,20 @@ def _take(path, what, wait):
         os.close(descriptor)  # the holder before has deleted it meanwhile
 
 
-def _lock(descriptor, what, wait):
+def _lock(descriptor, path, what, wait):
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        who = _described(_note(descriptor))
+        note = _note(descriptor)
+        who, is_elsewhere = _described(note), note.get("host") != socket.gethostname()
         if not wait:
-            raise BertTfError(explain(f"{what} is in use by {who}",
-                                      attempt="again after it has ended, or another "
-                                              "folder")) from None
-        print(f"waiting for {who}, which uses {what}", file=sys.stderr)
+            free = f", or, if no such process runs any more, deleting {path}" * is_elsewhere
+            raise BertTfError(explain(f"{what} is in use by {who}", attempt="again after it has "
+                                      f"ended, or another folder{free}")) from None
+        # Who waits keeps to the file that is deleted.
+        free = (f"; if no such process runs any more, stop this one, delete {path} and start "
+                "again") * is_elsewhere
+        print(f"waiting for {who}, which uses {what}{free}", file=sys.stderr)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 

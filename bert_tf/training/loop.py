@@ -9,9 +9,10 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, DivergedError, UnavailableError, UsageError, explain
+from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.variables import assign_variables
+from bert_tf.training.best import BestEvaluation
 from bert_tf.training.checkpoint import Checkpoints, run_variables
 from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.metrics import MetricsLog
@@ -26,8 +27,6 @@ from bert_tf.training.strategy import (
     make_batches,
 )
 from bert_tf.training.weight_average import WeightAverage
-
-BEST = "best"  # folder of the weights of the best evaluation
 
 
 def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, evaluator=None,
@@ -52,7 +51,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
             `{name: float}`.
         monitor: name of an evaluation's figure, and `min` or `max`, whichever of two is better;
             any number is better than nan.
-        keep_best: keep the weights of the best evaluation, see `best_weights`.
+        keep_best: keep the weights of the best evaluation, see `best.best_weights`.
         patience: end the run after so many evaluations that were no better than the best.
         rows: `TrainedRows` to train instead of the whole table; not with `config.ema_decay`.
         finish_now: train no further than the last checkpoint, which is evaluated.
@@ -79,29 +78,9 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
             average = WeightAverage(model.trainable_variables, config.ema_decay)
     if evaluator is None and eval_data is not None:
         evaluator = Evaluator(model, strategy, eval_data, config.seed)
-    run = _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, folder)
-    run.monitor, run.keep_best, run.patience = monitor, keep_best, patience
-    return run.finish(finish_now)
-
-
-def best_weights(folder):
-    """Load `{path: array}` of the model at its best evaluation, of a run folder with `keep_best`.
-
-    Raises:
-        BertTfError: there are none, or they are damaged.
-    """
-    path = os.path.join(folder, BEST)
-    try:
-        found = Checkpoints(path).load_newest(print)
-    except UnavailableError:
-        raise
-    except BertTfError as error:
-        raise BertTfError(explain(
-            f"the weights in {path} are damaged", attempt="deleting it and the folder checkpoints "
-            "beside it, which restarts the run from step 0")) from error
-    if found is None:
-        raise BertTfError(f"{folder} holds no weights of a best evaluation")
-    return found[0]
+    best = BestEvaluation(folder, monitor, keep_best and is_chief(strategy), patience)
+    return _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, best,
+                folder).finish(finish_now)
 
 
 def check_split(config, strategy):
@@ -130,21 +109,11 @@ def _written(number):
     return f"{float(number):g}".replace("nan", "NaN")
 
 
-def is_better(better, figure, best):
-    """Return whether `figure` is better than `best` by `min` or `max`; any number is better than
-    nan."""
-    if math.isnan(figure) or math.isnan(best):
-        return math.isnan(best) and not math.isnan(figure)
-    return better(best, figure) != best
-
-
 class _Run:
     """The state of a run in memory and on disk."""
 
-    monitor, keep_best, patience = ("loss", min), False, None
-
     def __init__(self, model, optimizer, average, rows, strategy, config, input_data, evaluator,
-                 folder):
+                 best, folder):
         self.config = config
         self.model = model
         self.strategy = strategy
@@ -154,15 +123,13 @@ class _Run:
         self.variables = run_variables(model, optimizer, average)
         self.train_step = make_train_step(model, optimizer, strategy, config, average, rows)
         self.evaluator = evaluator
+        self.best = best
         self.checkpoints = Checkpoints(os.path.join(folder, "checkpoints"),
                                        config.keep_checkpoints)
-        self.bests = Checkpoints(os.path.join(folder, BEST), keep=None)
         self.folder = folder
         self.step = 0
         self.loss_scale = initial_loss_scale(config)
         self.evaluation = None
-        self.best = None
-        self.no_better = 0  # evaluations since the best
         self.saved_step = None
         self.saved_at = time.monotonic()
         self.unlogged_tokens = []
@@ -175,7 +142,7 @@ class _Run:
         self.restore()
         if finish_now:
             self.end_here()
-        elif self.step < self.config.train_steps and not self.is_over():
+        elif self.step < self.config.train_steps and not self.best.is_over:
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
                                   is_chief(self.strategy), self.note)
             try:
@@ -188,7 +155,7 @@ class _Run:
                 self.log.close()
         if self.average:
             self.average.put()
-        return {"step": self.step, "evaluation": self.evaluation, "best": self.best}
+        return {"step": self.step, "evaluation": self.evaluation, "best": self.best.found}
 
     def end_here(self):
         """Evaluate what the last checkpoint holds, as if it were that of the last step."""
@@ -209,7 +176,7 @@ class _Run:
                 start_step=self.step, num_replicas=num_replicas, replicas=replicas)))
         previous = None
         self.restart_clock()
-        while self.step < self.config.train_steps and not self.is_over():
+        while self.step < self.config.train_steps and not self.best.is_over:
             # From NumPy: TensorFlow keeps every Python number that it made a tensor of, for ever.
             results, self.loss_scale = self.train_step(
                 iterator, tf.constant(np.int64(self.step)), tf.constant(stop.requested),
@@ -227,7 +194,7 @@ class _Run:
             if "eval" in due and self.evaluator:
                 with self.average.in_place() if self.average else contextlib.nullcontext():
                     self.evaluate()
-            if "checkpoint" in due or stopping or self.is_over():
+            if "checkpoint" in due or stopping or self.best.is_over:
                 self.save()
             if due or first:  # the first step's time is that of building its graph
                 self.restart_clock()
@@ -239,10 +206,6 @@ class _Run:
             raise KeyboardInterrupt(
                 f"step {self.step} of {self.config.train_steps} is saved in "
                 f"{self.checkpoints.path(self.step)}; the same command resumes from there")
-
-    def is_over(self):
-        """Return whether too many evaluations were no better than the best."""
-        return self.patience is not None and self.no_better >= self.patience
 
     def is_due(self, name):
         """Return whether a finished step is one of every `<name>_every`, or the last; or whether
@@ -292,16 +255,7 @@ class _Run:
         self.log.write(self.step, "eval", self.evaluation)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in self.evaluation.items())
         self.log.print(f"step {self.step}, held out: {shown}")
-        name, better = self.monitor
-        figure = self.evaluation[name]
-        if self.best is not None and not is_better(better, figure, self.best[name]):
-            self.no_better += 1
-            return
-        self.no_better = 0
-        self.best = {"step": self.step, **self.evaluation}
-        if self.keep_best and is_chief(self.strategy):
-            self.bests.save(
-                self.step, {variable.path: variable.value for variable in self.model.weights}, {})
+        self.best.judge(self.step, self.evaluation, self.model)
 
     def complete_table(self):
         """Bring the rows that are trained into the model's table."""
@@ -318,17 +272,11 @@ class _Run:
                 {variable.path: variable.value for variable in self.variables},
                 {"loss_scale": {name: value.numpy().item()
                                 for name, value in self.loss_scale.items()},
-                 "evaluation": self.evaluation, "best": self.best,
-                 "no_better": self.no_better, "batch_size": self.config.batch_size,
+                 "evaluation": self.evaluation, **self.best.state,
+                 "batch_size": self.config.batch_size,
                  "replicas": self.strategy.num_replicas_in_sync})
         self.saved_step, self.saved_at = self.step, time.monotonic()
-        self.discard_weights()
-
-    def discard_weights(self):
-        """Delete the weights of all evaluations but the best that a checkpoint knows, or none: a
-        run that goes back to it need not find the same."""
-        if self.keep_best and is_chief(self.strategy):
-            self.bests.keep_only(self.best and self.best["step"])
+        self.best.discard_weights()
 
     def compare(self, state):
         """Note what changed since a checkpoint; the data position is a number of batches."""
@@ -353,7 +301,7 @@ class _Run:
                         f"the step of the newest checkpoint in {self.checkpoints.folder}",
                         "a run folder on a file system that all workers share")
         if found is None:
-            self.discard_weights()
+            self.best.restore({})
             return
         tensors, state = found
         self.compare(state)
@@ -365,6 +313,5 @@ class _Run:
             self.rows.take()
         self.loss_scale = {name: tf.constant(state["loss_scale"][name], value.dtype)
                            for name, value in self.loss_scale.items()}
-        self.evaluation, self.best = state["evaluation"], state["best"]
-        self.no_better = state.get("no_better", 0)
-        self.discard_weights()
+        self.evaluation = state["evaluation"]
+        self.best.restore(state)

@@ -1,10 +1,15 @@
-"""What a run tells of its train examples."""
+"""What a run tells of its train examples, and of the model before training."""
 
 import types
 
 import numpy as np
+import pytest
+from sentiment import MARKS, config, options, tokenizer
 
+from bert_tf.errors import UsageError
+from bert_tf.finetune.init import find_start
 from bert_tf.finetune.run import FinetuningRun
+from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -20,6 +25,32 @@ def test_a_vocabulary_that_does_not_know_the_text_is_told(capsys):
         run.type = types.SimpleNamespace(
             features=lambda *_, made=features, **options: made, truncation=lambda _: None,
             features_to_predict=lambda *_, made=features: made)
-        run.features(types.SimpleNamespace(preprocessor=None))
+        run.features(types.SimpleNamespace(preprocessor=None, task_config=lambda: {"task": ""}))
         out = capsys.readouterr().out
         assert told in out and ("unknown" in out) == bool(told)
+
+
+def test_an_encoder_that_is_not_trained_is_told(tmp_path, capsys):
+    old = str(tmp_path / "old")
+    Classifier(config(), [*MARKS], features={"layers": [-1], "lstm_size": 4}).save_pretrained(
+        old, tokenizer())
+    asked = options(init=old)
+    model = find_start(asked, str(tmp_path), None).build("classifier", {}, labels=["x", "y", "z"])
+    assert not any("/encoder/" in variable.path for variable in model.trainable_variables)
+    FinetuningRun(asked, None, None).tell_of(model)
+    assert f"note: {old} was made with --features: its encoder is not trained; try --init" in (
+        capsys.readouterr().out)
+    for name, value in (("freeze", "embeddings"), ("layer_decay", 0.9)):
+        with pytest.raises(UsageError, match=f"--{name} beside --init {old}, which was made with"):
+            FinetuningRun(asked.replace(**{name: value}), None, None).tell_of(model)
+    FinetuningRun(asked.replace(features=(-1,)), None, None).tell_of(model)
+    assert "its encoder is not trained" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("pooling", "told"), [
+    ("dense", ""), ("first", "note: convert --to hf will refuse this model: a classifier of "
+                             "pooling='first' cannot be written as BertForSequenceClassification")])
+def test_a_model_that_hf_cannot_hold_is_told(pooling, told, capsys):
+    FinetuningRun(options(), None, None).tell_of(Classifier(config(pooling=pooling), [*MARKS]))
+    out = capsys.readouterr().out
+    assert told in out and bool(out) == bool(told)

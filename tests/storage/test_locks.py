@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -47,12 +48,32 @@ def test_the_second_process_is_refused_at_once_and_told_who_holds(tmp_path, hold
         pass
     text = str(refused.value)
     assert f"process {holder.pid} on {socket.gethostname()} (since 2" in text
-    assert str(tmp_path) in text
+    assert str(tmp_path) in text and "deleting" not in text  # the system frees it
     holder.communicate("")  # it ends
     assert os.listdir(tmp_path) == []
     with locks.held(str(tmp_path)):
         assert json.loads((tmp_path / locks.NAME).read_text())["process"] == os.getpid()
     assert os.listdir(tmp_path) == []
+
+
+def test_the_lock_of_a_lost_host_is_freed_by_deleting_it(tmp_path, holder, monkeypatch, capsys):
+    """A file server may keep it; the holder stands for one that is gone."""
+    path = tmp_path / locks.NAME
+    path.write_text(json.dumps({"process": 7, "host": "other", "since": "2001-01-01"}))
+    told = "process 7 on other .*if no such process runs any more, "
+    with (pytest.raises(BertTfError, match=f"{told}deleting {path}"), locks.held(str(tmp_path))):
+        pass
+
+    def flock(descriptor, how):
+        if how & locks.fcntl.LOCK_NB:
+            raise BlockingIOError
+        path.unlink()  # somebody frees it meanwhile
+        monkeypatch.undo()
+
+    monkeypatch.setattr(locks.fcntl, "flock", flock)
+    with locks.held(str(tmp_path), wait=True):
+        assert re.search(f"{told}stop this one, delete {path}", capsys.readouterr().err)
+        assert json.loads(path.read_text())["process"] == os.getpid()
 
 
 def test_a_stopped_holder_still_holds(tmp_path, holder):

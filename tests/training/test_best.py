@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_tf.errors import BertTfError
-from bert_tf.training.loop import best_weights
+from bert_tf.training.best import best_weights
 
 pytestmark = pytest.mark.usefixtures("eager")
 OPTIONS = {"strategy": "one_device", "eval_every": 1, "log_every": 100}

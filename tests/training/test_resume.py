@@ -13,8 +13,8 @@ from faults.kill_and_resume import read_metrics
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.storage import files
 from bert_tf.training import checkpoint
+from bert_tf.training.best import best_weights
 from bert_tf.training.checkpoint import Checkpoints
-from bert_tf.training.loop import best_weights
 from bert_tf.training.signals import StopRequest
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
