@@ -113,22 +113,18 @@ def learn_vocab(config):
 
 def _learn(paths, output, record, options, overwrite):
     from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
-    from bert_tf.tokenization.tokenizer import (
-        CONFIG_NAME,
-        Tokenizer,
-        check_stated,
-        read_options,
-    )
+    from bert_tf.tokenization.tokenizer import CONFIG_NAME, Tokenizer, read_options
 
     folder = os.path.dirname(output)
     beside = os.path.join(folder, CONFIG_NAME)
-    casing = {key: options[key] for key in ("lower_case", "strip_accents", "pretokenize")
-              if options[key] is not None}
+    casing = {key: options[key] for key in ("lower_case", "strip_accents", "pretokenize")}
     stated = {} if overwrite else read_options(beside)
-    check_stated(casing, stated, beside)
-    if stated.get("pretokenize") and not casing.get("pretokenize"):
-        raise UsageError(explain(f"another vocabulary in {folder or '.'} is of morphemes",
-                                 attempt="another --output, or --pretokenize morphemes"))
+    differ = [f"{key}={stated.get(key)}, not {value}" for key, value in casing.items()
+              if stated and value != stated.get(key)]
+    if differ:
+        raise UsageError(explain(
+            f"another vocabulary in {folder or '.'} has {'; '.join(differ)}",
+            attempt="--output in another folder"))
     vocabulary = learn_wordpiece(paths, **options)
     # Where a vocabulary is, what it was made of and its casing are too.
     files.remove(output)

@@ -49,6 +49,17 @@ def test_a_pattern_that_matches_the_vocabulary(run, tmp_path):
     assert code == 0 and "there already" in out
 
 
+@pytest.mark.parametrize(("before", "now", "message"), [
+    ([], ["--lower_case"], "lower_case=False, not True"),
+    (["--lower_case", "--strip_accents"], [], "lower_case=True, not False; strip_accents=True, ")])
+def test_a_folder_has_vocabularies_of_one_casing(run, before, now, message):
+    assert run("--vocab_size", "40", *before)[0] == 0
+    code, _, error = run("--vocab_size", "40", "--output", "out/other.txt", *now)
+    assert code == 2 and f"another vocabulary in out has {message}" in error
+    assert "try --output in another folder" in error
+    assert run("--vocab_size", "40", "--output", "out/other.txt", *before)[0] == 0
+
+
 def test_a_file_from_elsewhere_stays(run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/vocab.txt").write_text("mine\n")

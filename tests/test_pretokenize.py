@@ -47,7 +47,7 @@ def test_a_vocabulary_is_that_of_the_analysed_text(folder, capsys):
     assert "pretokenize" not in (folder / "of_analysed/tokenizer_config.json").read_text()
     assert cli.run(learn_vocab.main, ["--input", str(folder / "raw.txt"),
                                       "--output", str(folder / "of_raw" / "other.txt")]) == 2
-    assert "of_raw is of morphemes; try another --output" in capsys.readouterr().err
+    assert "of_raw has pretokenize=morphemes, not None; try --output" in capsys.readouterr().err
 
 
 def test_examples_are_those_of_the_analysed_text(folder):

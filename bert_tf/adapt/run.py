@@ -14,6 +14,7 @@ from bert_tf.converters import ours
 from bert_tf.converters.checkpoint import Tensors
 from bert_tf.converters.formats import read_model
 from bert_tf.data.documents import expand_inputs
+from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import model_files
 from bert_tf.models.trained_rows import rows_alone
@@ -59,7 +60,8 @@ class AdaptationRun(RunFolder):
             self.pretraining(checkpoint, options.model)  # refuses before there is any work
         files.make_folder(self.path())
         files.clean_temporary(self.path())
-        inputs = expand_inputs(options.input, self.path(), options.overwrite)
+        inputs = expand_inputs(options.input, self.path(), options.overwrite,
+                               [excluded_file(text)[0] for text in options.exclude])
         mark = self.claim(inputs)
         adapted = self.adapt(checkpoint, inputs, mark)
         print("\n".join(told(adapted)), flush=True)

@@ -4,6 +4,7 @@ The bytes written depend on the text, the vocabulary and the options only, not o
 processes. A killed run is continued: shards that are there are kept.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -32,6 +33,8 @@ from bert_tf.tokenization.tokenizer import lacks_capitals
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
+# Options that dynamic records do not depend on: the masks are drawn when batches are read.
+_OF_MASKS = ("whole_word", "max_ngram", "masked_share", "max_predictions_per_seq")
 
 
 @takes(CreateDataConfig)
@@ -77,13 +80,16 @@ def create_examples(config):
     output_dir, overwrite, progress = config.output_dir, config.overwrite, config.progress
     stage = {"option": "dupe_factor", "made": lambda: _shards(output_dir)}
     manifest.check_stage(output_dir, MANIFEST, _STARTED, **stage)
-    inputs = expand_inputs(config.input, output_dir, overwrite)
+    beside = [*source.files(), *(path for path, _ in exclude)]
+    inputs = expand_inputs(config.input, output_dir, overwrite, beside)
     stated = {**stated_options(tokenizer), **dataclasses.asdict(options), "split": config.split,
               "holdout": config.holdout}
     # Only where they are asked for: what is not in a manifest was off.
     stated |= {"dedupe": config.dedupe} if config.dedupe else {}
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
-    sources = [*inputs, *source.files(), *(path for path, _ in exclude)]
+    sources = [*inputs, *beside]
+    if overwrite and options.masking == "dynamic":
+        _keep_records(os.path.join(output_dir, MANIFEST), stated, sources, config.verify_inputs)
     before = manifest.resumed(output_dir, MANIFEST, _STARTED, stated, sources, overwrite,
                               config.verify_inputs, **stage)
     if before:
@@ -106,11 +112,9 @@ def create_examples(config):
     plan = Plan(sections, size, config.split, config.holdout, options, source, output_dir, skipped)
     splits = splits_of(make_shards(plan, config.num_processes, progress), options.pairs)
     files.clean_temporary(output_dir)  # of workers that died and were replaced
+    if lack := _lack(splits["train"], options.pairs):
+        raise BertTfError(lack)
     if not splits["train"]["num_examples"]:
-        if options.pairs == "swapped":
-            raise BertTfError(explain(
-                "no document has two sentences with words, which sentence order prediction needs",
-                attempt="another --split"))
         if skipped:
             raise BertTfError(explain("no document is left to train on, all others are skipped "
                                       "by --dedupe and --exclude", "more text"))
@@ -120,11 +124,6 @@ def create_examples(config):
     if progress and held_out > 2 * config.holdout > 0:
         print(f"note: {held_out:.0%} of the text is held out, since it has few documents: a blank "
               "line ends one, with --split none each line is one", file=sys.stderr)
-    if splits["train"].get("random_next") == 1:
-        raise BertTfError(explain(
-            "no pair has its own second sentence, which next-sentence prediction needs: documents "
-            "of one sentence, or sentences as long as an example",
-            attempt="another --split, --format full_sentences or --format doc_sentences"))
     filled = next(shard for shard in splits["train"]["shards"] if shard["num_examples"])
     _check_known(os.path.join(output_dir, filled["name"]), options, config, vocabulary)
     made = manifest.write(
@@ -135,6 +134,51 @@ def create_examples(config):
                     "pad_id": vocabulary.pad_id, "mask_id": vocabulary.mask_id})
     files.remove(os.path.join(output_dir, _STARTED))
     return made
+
+
+def is_made_of(folder, inputs, source):
+    """Return whether what is made or begun in a folder is of the files of a `TokenizerSource`.
+
+    Args:
+        folder: path.
+        inputs: the texts, as many as were given when it was made.
+        source: the `TokenizerSource`.
+    """
+    digests = [*map(manifest.digest_file, source.files())]
+    for name in (MANIFEST, _STARTED):
+        with contextlib.suppress(BertTfError):  # not there; or damaged, as `create_examples` says
+            made = manifest.read(os.path.join(folder, name))
+            facts = made.get("input_facts", [])
+            end = len(facts) - len(made.get("options", {}).get("exclude", ()))
+            return [each["content"] for each in facts[len(inputs):end]] == digests
+    return False
+
+
+def _keep_records(path, stated, sources, verify):
+    """Write the options of dynamic masks into the manifest of what is made of the same otherwise.
+    """
+    with contextlib.suppress(BertTfError):  # there is none, or it is of other examples
+        held = manifest.read(path).get("options", {})
+        same = {**stated, **{name: held[name] for name in _OF_MASKS if name in held}}
+        if same != stated and (found := manifest.finished(path, same, sources, verify=verify)):
+            for name in ("fingerprint", "options", "inputs", "input_facts"):
+                found.pop(name, None)
+            manifest.write(path, stated, sources, begun=path, **found)
+
+
+def _lack(train, pairs):
+    """Return why the examples of a split are not to be trained on, as far as they are made; None
+    where they are."""
+    if train.get("random_next") == 1:
+        return explain(
+            "no pair has its own second sentence, which next-sentence prediction needs: documents "
+            "of one sentence, or sentences as long as an example",
+            attempt="another --split, --format full_sentences or --format doc_sentences")
+    if pairs == "swapped" and train["num_documents"] and not train["num_examples"]:
+        return explain(
+            "no document has two sentences with words, which sentence order prediction needs",
+            attempt="another --split")
+    return None
 
 
 def _check_known(shard, options, config, vocabulary):
@@ -191,7 +235,7 @@ def _make_locally(plan, num_processes, progress):
     """Make the shards in processes of this machine; list of their facts."""
     chunks = itertools.chain.from_iterable(map(plan.chunks, range(len(plan.sections))))
     num_processes = _useful(num_processes, plan.size)
-    made = []
+    made, pairs = [], plan.options.pairs
     with tqdm(desc="examples", total=plan.size, unit="B", unit_scale=True,
               disable=not progress) as bar:
         tasks = ((chunk, plan.path(chunk)) for chunk in chunks)
@@ -200,6 +244,9 @@ def _make_locally(plan, num_processes, progress):
                                           num_processes, "made examples",
                                           needs_keras=False):
             made.append(facts)
+            if progress and len(made) == 2 and (  # maybe hours before the last
+                    lack := _lack(splits_of(made, pairs)["train"], pairs)):
+                bar.write(f"note: so far {lack}", sys.stderr)
             bar.update(chunk.size)
         bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk
     return made

@@ -191,7 +191,7 @@ def check_names(paths):
                                      "objects with the field text, one a line (.jsonl)"))
 
 
-def expand_inputs(patterns, folder, overwrite=False):
+def expand_inputs(patterns, folder, overwrite=False, apart=()):
     """Return the paths of the texts that the user's `--input` names.
 
     Args:
@@ -199,10 +199,13 @@ def expand_inputs(patterns, folder, overwrite=False):
             to `folder` once so that it can be read again.
         folder: an existing or new folder.
         overwrite: replace other text that was written there before.
+        apart: files that are no text to train on, such as the vocabulary and what is excluded:
+            they are left out, which is told.
 
     Raises:
         UsageError: there is other text from standard input, or a pattern matches no file, or a
-            pipe, which is empty when it is read again, or a file that is no text by its name.
+            pipe, which is empty when it is read again, or a file that is no text by its name; or
+            nothing is left.
         BertTfError: a file cannot be read, or its beginning is not UTF-8.
     """
     spool = os.path.join(folder, STDIN_NAME)
@@ -215,7 +218,8 @@ def expand_inputs(patterns, folder, overwrite=False):
                 raise UsageError(explain(
                     f"{spool} holds other text from standard input than there is now",
                     attempt="another output folder, or --overwrite"))
-    paths = files.expand([spool if pattern == "-" else pattern for pattern in patterns])
+    paths = _without(apart, files.expand([spool if pattern == "-" else pattern
+                                          for pattern in patterns]))
     check_names(paths)
     for path in paths:
         if not files.is_remote(path) and files.exists(path) and not files.is_file(path):
@@ -225,3 +229,16 @@ def expand_inputs(patterns, folder, overwrite=False):
         if not files.is_remote(path) and next(files.read_line_blocks(path), None) is None:
             raise _without_text(path)
     return paths
+
+
+def _without(apart, paths):
+    """Return those of `paths` that are none of the files `apart`, by whatever names."""
+    apart = {*map(files.resolved, apart)}
+    left_out = [path for path in paths if apart and files.resolved(path) in apart]
+    if not left_out:
+        return paths
+    told = f"left out of --input, as vocabulary or by --exclude: {', '.join(left_out)}"
+    if len(left_out) == len(paths):
+        raise UsageError(explain(f"no text remains; {told}", "other text as well"))
+    print(f"note: {told}", file=sys.stderr)
+    return [path for path in paths if path not in left_out]

@@ -14,7 +14,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters.formats import read_model
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data import python_prose
-from bert_tf.data.create import MANIFEST, create_examples
+from bert_tf.data.create import MANIFEST, create_examples, is_made_of
 from bert_tf.data.documents import expand_inputs
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
@@ -24,7 +24,7 @@ from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import generator_config
 from bert_tf.pretrain.baselines import baselines
 from bert_tf.pretrain.same_command import check_same_command
-from bert_tf.pretrain.sources import source_digests
+from bert_tf.pretrain.sources import source_digests, source_files
 from bert_tf.pretrain.vocabulary import MakesVocabulary
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
@@ -115,7 +115,8 @@ class PretrainingRun(MakesVocabulary, RunFolder):
         """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
         files.clean_temporary(files.make_folder(self.path()))
         if self.options.input:
-            return expand_inputs(self.options.input, self.path(), self.options.overwrite)
+            return expand_inputs(self.options.input, self.path(), self.options.overwrite,
+                                 source_files(self.stated()))
         path = self.path("python_prose.txt")
         files.write_text(path, python_prose.text())
         return [path]
@@ -162,15 +163,18 @@ class PretrainingRun(MakesVocabulary, RunFolder):
         return own_folder(self.options.init, self.path("init"), self.options.stack or 1)
 
     def make_examples(self, inputs):
-        """Create the pre-training examples, with the run's tokenizer."""
-        own = self.tokenizer_folder()
-        create_examples(**{
-            **self.options.shared_with(CreateDataConfig),
-            "input": inputs, "split": self.split,
-            "vocab": self.path(VOCABULARY_NAME) if own == self.path() else own,
-            "output_dir": self.path("data"),
-            # They stand beside the vocabulary.
-            "lower_case": None, "strip_accents": None, "pretokenize": None})
+        """Create the pre-training examples, with the run's tokenizer, unless `create_data` did so
+        with the one that was given."""
+        data, options = self.path("data"), self.options.shared_with(CreateDataConfig)
+        given = self.given_tokenizer(self.init_folder)
+        if given and is_made_of(data, inputs, given):
+            vocab = given.path
+        else:
+            own = self.tokenizer_folder()
+            vocab = self.path(VOCABULARY_NAME) if own == self.path() else own
+            options |= dict.fromkeys(self.options.text_options())  # they stand beside it
+        create_examples(**{**options, "input": inputs, "split": self.split, "vocab": vocab,
+                           "output_dir": data})
 
     def train(self):
         """Train, save the model folder, and return the held-out losses and metrics."""

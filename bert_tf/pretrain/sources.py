@@ -6,13 +6,17 @@ from bert_tf.storage import manifest
 from bert_tf.tokenization.load import TokenizerSource
 
 
-def source_digests(stated):
-    """Return the digests, a list, of the files of `--init`, `--vocab` and `--exclude`.
+def source_files(stated):
+    """Return the paths, a list, of the files of `--init`, `--vocab` and `--exclude`.
 
     Args:
         stated: a run's options as its manifest has them.
     """
     paths = model_files(stated["init"]) if stated["init"] else []
     paths += TokenizerSource(stated["vocab"]).files() if stated["vocab"] else []
-    paths += [excluded_file(text)[0] for text in stated["exclude"]]
-    return [*map(manifest.digest_file, paths)]
+    return paths + [excluded_file(text)[0] for text in stated["exclude"]]
+
+
+def source_digests(stated):
+    """Return the digests, a list, of `source_files`."""
+    return [*map(manifest.digest_file, source_files(stated))]

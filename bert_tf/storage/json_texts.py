@@ -28,7 +28,8 @@ def read_json_texts(path):
     """Yield the field `text` of each line of a `.jsonl` file; blank lines are passed over.
 
     Raises:
-        BertTfError: as `files.read_lines`, or a line is no object with a string `text`.
+        BertTfError: as `files.read_lines`, or a line is no object with a string `text`
+            of whole characters.
     """
     for number, line in enumerate(files.read_lines(path), 1):
         if not line.strip():
@@ -36,6 +37,9 @@ def read_json_texts(path):
         try:
             text = json.loads(line)["text"]
             text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise BertTfError(explain(f"{path} line {number}: half a surrogate pair in the text",
+                                      "whole characters", "\\ufffd in its place")) from error
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise BertTfError(explain(f"{path} line {number}: invalid document",
                                       'an object such as {"text": "One sentence."}')) from error

@@ -71,23 +71,25 @@ def _facts(path, known=None, verify=False):
     Args:
         path: the file.
         known: facts from before, or None. Of a large file with that version and those samples the
-            content is taken to be the same, too, which is printed.
+            content is taken to be the same, too.
         verify: read it whole all the same.
+
+    Returns: `known` itself where it is taken to hold.
     """
     size, mark = files.version(path)
     if size <= _BLOCK * _BLOCKS:
         return {"content": digest_file(path)}
     facts = {"version": [size, mark], "samples": _samples(path, (size, mark))}
     if known and not verify and facts.items() <= known.items():
-        _say_unread(path)
         return known
     return {**facts, "content": _read_whole(path, (size, mark))}
 
 
 @functools.cache
-def _say_unread(path):
-    print(f"note: {path} is assumed unchanged by its size, time and samples; --verify_inputs "
-          "reads all of it")
+def _say_unread(first, count):
+    others = f" and {count - 1:,} more" if count > 1 else ""
+    print(f"note: assumed unchanged by size, time and samples: {first}{others}; --verify_inputs "
+          "reads files whole")
 
 
 def fingerprint(options, digests=()):
@@ -227,8 +229,12 @@ def _digests(manifest, inputs, verify):
     if known is None:  # made before there were any
         return [digest_file(path) for path in inputs]
     known = [*known, *[None] * len(inputs)]
-    return [_facts(path, before, verify)["content"]
-            for path, before in zip(inputs, known, strict=False)]
+    found = [_facts(path, before, verify) for path, before in zip(inputs, known, strict=False)]
+    unread = [path for path, facts, before in zip(inputs, found, known, strict=False)
+              if facts is before]
+    if unread:
+        _say_unread(unread[0], len(unread))
+    return [facts["content"] for facts in found]
 
 
 def check_own(path, names, option):
@@ -279,27 +285,28 @@ def write(path, options, inputs=(), *, begun=None, **facts):
     return manifest
 
 
-def read(path):
+def read(path, attempt=_AGAIN):
     """Return what `write` returned.
 
     Raises:
-        BertTfError: it is missing or damaged.
+        BertTfError: it is missing or damaged; `attempt` says what to do.
     """
-    manifest = checksums.read_sealed(path, _AGAIN)
+    manifest = checksums.read_sealed(path, attempt)
     if not isinstance(manifest.get("options", {}), dict):
-        raise BertTfError(explain(f"{path} is no manifest", attempt=_AGAIN))
+        raise BertTfError(explain(f"{path} is no manifest", attempt=attempt))
     return manifest
 
 
-def check_made(path):
+def check_made(path, attempt=_AGAIN):
     """Compare what a manifest has checksums of with them; without a manifest do nothing.
 
     Raises:
-        BertTfError: one is missing or changed, or the manifest is damaged.
+        BertTfError: one is missing or changed, or the manifest is damaged; `attempt` says what to
+            do.
     """
     if files.exists(path):
-        _check_made(path, read(path))
+        _check_made(path, read(path, attempt), attempt)
 
 
-def _check_made(path, manifest):
-    checksums.check_files(os.path.dirname(path), manifest.get("files", {}), _AGAIN)
+def _check_made(path, manifest, attempt=_AGAIN):
+    checksums.check_files(os.path.dirname(path), manifest.get("files", {}), attempt)

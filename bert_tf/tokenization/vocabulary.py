@@ -157,7 +157,9 @@ class Vocabulary:
             options: arguments of the class.
         """
         checksums.check(os.path.dirname(path), (os.path.basename(path),))
-        manifest.check_made(f"{path}{MANIFEST}")
+        record = f"{path}{MANIFEST}"
+        manifest.check_made(
+            record, f"learning it again; or, if the change is meant, deleting {record}")
         tokens = list(files.read_lines(path))
         while tokens and not tokens[-1]:
             tokens.pop()

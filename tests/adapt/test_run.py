@@ -101,6 +101,15 @@ def test_a_dropped_vocabulary_gives_the_same_vectors(folder, unexported, capsys)
     assert load_tokenizer(str(folder / "small" / "model")).tokenize(["zoo"]).to_list() == [[1]]
 
 
+def test_excluded_texts_are_no_input(folder, unexported):
+    text, dev = str(folder / "text.txt"), str(folder / "dev.txt")
+    files.write_text(dev, "a zoo\n")
+    run(folder, "excluding", "--drop_unused", "--train_steps", "0", "--input", text, dev,
+        "--exclude", dev)
+    inputs = files.read_json(str(folder / "excluding" / "adapt.json"))["inputs"]
+    assert text in inputs and dev not in inputs
+
+
 @pytest.mark.long
 def test_pieces_of_prompts_are_kept(folder, unexported):
     before = embedder(prompts={"query": "zoo: ", "passage": "quiz: "})

@@ -374,3 +374,42 @@ def test_lines_alone_have_no_second_segment(run, tmp_path, pairs):
                                          f"{pairs}': a document.*try format='full_sentences'"):
         run(split="none", format="segment_pair", pairs=pairs)
     assert not list(tmp_path.iterdir())
+
+
+def test_vocabulary_and_excluded_texts_are_not_trained_on(run, tmp_path, text, vocab, write_file):
+    for name, source in (("a.txt", text), ("vocab.txt", vocab)):
+        write_file(name, pathlib.Path(source).read_text())
+    dev = write_file("dev.txt", "a b\n")
+    pattern, own = str(tmp_path / "*.txt"), str(tmp_path / "vocab.txt")
+    made = run(input=pattern, vocab=own, exclude=(dev,))
+    assert made["inputs"] == [str(tmp_path / "a.txt"), own, dev]
+
+
+def test_other_dynamic_masks_keep_the_records(run, tmp_path, monkeypatch):
+    masks = {"whole_word": False, "max_ngram": 3, "masked_share": 0.3, "max_predictions_per_seq": 9}
+    made, before = run(), files_of(tmp_path)
+    with pytest.raises(UsageError, match="whole_word was True, now False.*--overwrite"):
+        run(**masks)
+    monkeypatch.setattr(create, "_make_locally", None)
+    again = run(**masks, overwrite=True)
+    assert again == run(**masks) == {**made, "fingerprint": again["fingerprint"],
+                                     "options": {**made["options"], **masks}}
+    after = files_of(tmp_path)
+    assert {name for name in after if after[name] != before[name]} == {"manifest.json"}
+
+
+@pytest.mark.parametrize("pairs, message", [
+    ("random", "no pair has its own second sentence"), ("swapped", "no document has two sent")])
+def test_a_text_without_pairs_is_told_early(run, write_file, small_chunks, capsys, pairs, message):
+    path = write_file("lines.txt", "a few words of one sentence\n\n" * 200)
+    with pytest.raises(BertTfError, match=message):
+        run(input=path, pairs=pairs, progress=True)
+    assert f"note: so far {message}" in capsys.readouterr().err
+
+
+def test_the_records_are_the_same_whatever_the_dynamic_masks(make):
+    shards = [{name: held for name, held in files_of(make(**options)[0]).items()
+               if name != "manifest.json"} for options in (
+        {}, {"whole_word": False, "max_ngram": 3, "masked_share": 0.3,
+             "max_predictions_per_seq": 9})]
+    assert shards[0] == shards[1] != {}

@@ -105,7 +105,8 @@ def test_split_sentences_loses_nothing(text):
     ("a.jsonl", b'{"text": 3}', "line 1: invalid document"),
     ("a.jsonl", b"[]", "line 1: invalid document"),
     ("a.jsonl", b"{", "line 1: invalid document"),
-    ("a.jsonl", b'{"text": "\\ud800"}', "line 1: invalid document"),
+    ("a.jsonl", b'{"text": "\\ud83d\\ude00"}\n{"text": "a\\ud83d"}',
+     "line 2: half a surrogate pair in the text; expected whole characters"),
 ])
 def test_bad_files_are_named(write_file, name, text, message):
     with pytest.raises(BertTfError, match=message):
@@ -172,3 +173,14 @@ def test_the_encoding_and_emptiness_of_the_last_file_are_told_at_once(write_file
         expand_inputs([write_file("a.txt", "a"), str(tmp_path / "c.txt")], str(tmp_path))
     with pytest.raises(BertTfError, match="b.txt holds no text"):
         expand_inputs([write_file("a.txt", "a"), write_file("b.txt", "")], str(tmp_path))
+
+
+def test_vocabulary_and_excluded_texts_are_no_input(write_file, tmp_path, capsys):
+    text, dev, vocab = (write_file(name, "a\n") for name in ("a.txt", "dev.txt", "vocab.txt"))
+    (tmp_path / "link.txt").symlink_to(dev)
+    pattern, apart = str(tmp_path / "*.txt"), [vocab, str(tmp_path / "link.txt")]
+    assert expand_inputs([pattern], str(tmp_path), apart=apart) == [text]
+    left_out = f"left out of --input, as vocabulary or by --exclude: {dev}, {apart[1]}, {vocab}"
+    assert capsys.readouterr().err == f"note: {left_out}\n"
+    with pytest.raises(UsageError, match="no text remains; left out of --input"):
+        expand_inputs([dev], str(tmp_path), apart=apart)

@@ -2,20 +2,24 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
+from folders import files_of
 from harness import mirrored
 
 from bert_tf.config import ModelConfig
+from bert_tf.data.create import create_examples
 from bert_tf.errors import UsageError
 from bert_tf.pretrain import run
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.pretrain.same_command import check_same_command
+from bert_tf.storage import manifest
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training import strategy
 from bert_tf.training.config import TrainConfig
 
@@ -161,6 +165,37 @@ def test_other_files_of_the_model_than_those_of_other_workers_are_refused(tmp_pa
     run.strategy = mirrored(2)
     with pytest.raises(UsageError, match="checksum of the model's configuration is .* differs in"):
         check_same_command(run)
+
+
+def test_examples_of_the_given_tokenizer_are_reused(tmp_path):
+    """Whether `create_data` made them of its folder, or the run of its own copy."""
+    text, vocab, folder = tmp_path / "a.txt", tmp_path / "vocab", tmp_path / "run"
+    text.write_text("a b\nb a\n\nb b\na a\n\n" * 9)
+    vocab.mkdir()
+    Tokenizer(Vocabulary([*SPECIAL_TOKENS, "a", "b"]), lower_case=True).save(str(vocab))
+    options = {"input": (str(text),), "vocab": str(vocab), "max_seq_length": 16, "holdout": 0.1,
+               "split": "lines", "format": "full_sentences", "num_processes": 1, "max_ngram": 1,
+               "masked_lm_prob": 0.15, "short_seq_prob": 0.1}
+    run = start(folder, 1, **options)
+    inputs = run.read_inputs()
+    create_examples(**options, output_dir=str(folder / "data"), progress=False)
+    made = files_of(folder / "data")
+    run.make_vocabulary(inputs, resumes=False)
+    run.make_examples(inputs)
+    assert files_of(folder / "data") == made
+    shutil.rmtree(folder / "data")
+    for _ in range(2):
+        run.make_examples(inputs)
+        assert manifest.read(str(folder / "data/manifest.json"))["inputs"] == [
+            str(text), str(folder / "vocab.txt")]
+
+
+def test_vocabulary_and_excluded_texts_are_no_input(tmp_path):
+    for name in ("a.txt", "dev.txt", "vocab.txt"):
+        (tmp_path / name).write_text("some text\n")
+    run = start(tmp_path / "run", 1, input=str(tmp_path / "*.txt"),
+                exclude=str(tmp_path / "dev.txt"), vocab=str(tmp_path / "vocab.txt"))
+    assert run.read_inputs() == [str(tmp_path / "a.txt")]
 
 
 def test_another_configuration_is_another_run(tmp_path):

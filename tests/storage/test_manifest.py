@@ -111,7 +111,7 @@ def test_a_large_input_is_read_again_where_it_may_have_changed(tmp_path, monkeyp
     manifest.write(path, {}, [str(source)])
     samples = manifest.digest_file(str(source))
     assert manifest.finished(path, {}, [str(source)])
-    assert "assumed unchanged by its size, time and samples" in capsys.readouterr().out
+    assert f"assumed unchanged by size, time and samples: {source};" in capsys.readouterr().out
     write(b"a", 20)  # touched, or copied
     assert manifest.finished(path, {}, [str(source)])
     assert capsys.readouterr().out == ""
@@ -125,6 +125,21 @@ def test_a_large_input_is_read_again_where_it_may_have_changed(tmp_path, monkeyp
         manifest.finished(path, {}, [str(source)], verify=True)
     write(b"a", 10)
     assert manifest.finished(path, {}, [str(source)], verify=True)
+
+
+def test_all_large_inputs_that_are_not_read_are_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(manifest, "_BLOCK", 10)
+    monkeypatch.setattr(manifest, "_BLOCKS", 4)
+    sources = [str(tmp_path / f"{name}.txt") for name in range(3)]
+    for source in sources:
+        files.write_text(source, "a" * 1000)
+    path = str(tmp_path / "manifest.json")
+    manifest.write(path, {}, sources)
+    for _ in range(2):  # stages
+        assert manifest.finished(path, {}, sources)
+    assert capsys.readouterr().out == (
+        f"note: assumed unchanged by size, time and samples: {sources[0]} and 2 more; "
+        "--verify_inputs reads files whole\n")
 
 
 def test_options_of_how_and_where_may_change(tmp_path):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.storage import checksums, manifest
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -31,3 +32,16 @@ def test_bad_vocabulary_names_file_and_line(tmp_path, tokens, message):
     with pytest.raises(UsageError, match=message) as error:
         Vocabulary.load(str(path))
     assert str(path) in str(error.value)
+
+
+def test_a_change_of_a_learned_vocabulary_may_be_meant(tmp_path):
+    path, record = tmp_path / "vocab.txt", tmp_path / "vocab.txt.manifest.json"
+    path.write_text("\n".join(SPECIAL_TOKENS) + "\n")
+    manifest.write(str(record), {}, files=checksums.facts(str(tmp_path), ["vocab.txt"]))
+    Vocabulary.load(str(path))
+    path.write_text(path.read_text() + "word\n")
+    with pytest.raises(BertTfError, match="vocab.txt is damaged.*try learning it again; or, if the "
+                                          f"change is meant, deleting {record}$"):
+        Vocabulary.load(str(path))
+    record.unlink()
+    assert Vocabulary.load(str(path)).tokens[-1] == "word"
