@@ -1,7 +1,6 @@
 """The training loop: steps, logs, evaluations, checkpoints, and going on where a run stopped."""
 
 import contextlib
-import gc
 import math
 import os
 import time
@@ -148,10 +147,8 @@ class _Run:
             try:
                 with (StopRequest() as stop, explained_loss_of_workers(),
                       _explained_want_of_memory()):
-                    gc.freeze()  # see `evaluate`
                     self.run_steps(stop)
             finally:
-                gc.unfreeze()
                 self.log.close()
         if self.average:
             self.average.put()
@@ -248,10 +245,6 @@ class _Run:
         """Evaluate, log, and remember the best."""
         self.complete_table()
         self.evaluation = self.evaluator()
-        # Iterators over distributed data leave graphs in cycles, for which Python looks ever more
-        # seldom the more objects there are; what is there for good need not be looked through.
-        gc.collect()
-        gc.freeze()
         self.log.write(self.step, "eval", self.evaluation)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in self.evaluation.items())
         self.log.print(f"step {self.step}, held out: {shown}")
