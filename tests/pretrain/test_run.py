@@ -2,6 +2,7 @@
 
 import json
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.pretrain.same_command import check_same_command
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training import strategy
 from bert_tf.training.config import TrainConfig
 
@@ -72,6 +73,14 @@ def test_the_casing_of_a_model_of_another_format_is_as_it_was_judged(tmp_path, m
     os.remove(made / "vocab.txt")  # a run that resumes needs it no more
     started.make_vocabulary([], resumes=True)
     assert f"that in {folder} is reused" in capsys.readouterr().out
+
+
+def test_casing_that_a_vocabulary_contradicts_is_refused_at_once(tmp_path, monkeypatch):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "A"]))
+    monkeypatch.setattr(run, "read_model", lambda path: SimpleNamespace(tokenizer=str(tmp_path)))
+    start(tmp_path / "run", 1, init="google").check()
+    with pytest.raises(UsageError, match="lower_case=True with the tokenizer in"):
+        start(tmp_path / "run", 1, init="google", lower_case=True).check()
 
 
 def test_an_evaluation_needs_no_more_memory_than_a_micro_batch(tmp_path, monkeypatch):
