@@ -22,4 +22,5 @@ def test_a_checkpoint_in_a_folder_with_brackets(shared, tmp_path):
     folder = tmp_path / "bert[1]"
     shutil.copytree(shared / "reference" / "google_bert", folder, copy_function=shutil.copyfile)
     found = deciding_files(str(next(folder.glob("*.index")).with_suffix("")))
-    assert {*found} == {str(path) for path in folder.glob("*.ckpt*")}
+    assert {*found} == {str(path) for name in ("*.ckpt*", "bert_config.json", "vocab.txt")
+                        for path in folder.glob(name)}

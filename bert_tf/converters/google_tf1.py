@@ -35,6 +35,7 @@ _OPTIONS = ("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob",
             "initializer_range")
 _TANH_GELU = {"gelu": "gelu_approximate", "relu": "relu", "tanh": "tanh"}
 _ERF_GELU = {"gelu": "gelu", "relu": "relu", "tanh": "tanh"}
+_UNUSED = (("layers_to_keep", []),)  # of ALBERT's releases, whose code does not read it
 
 # What a training checkpoint holds beside the model.
 _TRAINING = ("global_step", "*/adam_m", "*/adam_v")
@@ -187,7 +188,7 @@ def model_config(values, family, source):
             fields[name] = value
         elif name in form.constants:
             _check_constant(name, value, form.constants[name], source)
-        elif name not in UNREAD_KEYS:
+        elif name not in UNREAD_KEYS and (name, value) not in _UNUSED:
             near = difflib.get_close_matches(name, known, n=1)
             raise UsageError(explain(f"{source}: unknown key {name!r}",
                                      attempt=repr(near[0]) if near else ""))

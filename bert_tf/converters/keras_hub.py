@@ -81,8 +81,10 @@ def read(path):
         raise UsageError(f"{weights} does not fit {source}: "
                          + " ".join(str(error).split())) from error
     tokenizer, notes = read_tokenizer(path, config.family)
-    dropped = (_TASK_WEIGHTS,) if files.exists(os.path.join(path, _TASK_WEIGHTS)) else ()
-    return _checkpoint(config, backbone, weights, tokenizer, dropped, notes)
+    if files.exists(os.path.join(path, _TASK_WEIGHTS)):
+        notes = (f"the weights of a head, {_TASK_WEIGHTS}, are left out: the encoder alone is "
+                 "read", *notes)
+    return _checkpoint(config, backbone, weights, tokenizer, notes)
 
 
 def write(checkpoint, path):
@@ -297,7 +299,7 @@ def _build_with_weights(checkpoint):
     return backbone, dropped
 
 
-def _checkpoint(config, backbone, source, tokenizer=None, dropped=(), notes=()):
+def _checkpoint(config, backbone, source, tokenizer=None, notes=()):
     """The `Checkpoint` of a Backbone whose configuration is `config`."""
     variables = {variable.path: variable for variable in backbone.weights}
 
@@ -321,4 +323,4 @@ def _checkpoint(config, backbone, source, tokenizer=None, dropped=(), notes=()):
             return np.pad(held[name], ((config.padding_id + 1, 0), (0, 0)))
         return held[name]
 
-    return Checkpoint(config, dict(_TASK), Tensors(shapes, load_ours), tokenizer, dropped, notes)
+    return Checkpoint(config, dict(_TASK), Tensors(shapes, load_ours), tokenizer, notes=notes)

@@ -3,6 +3,7 @@
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, parameter_shapes
 from bert_tf.converters.formats import load_format
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.models.pretrained import float_variables
 from bert_tf.storage import variables
 from bert_tf.tasks.registry import model_classes
 
@@ -45,17 +46,18 @@ def to_live(model, library):
 
     Args:
         model: of ours, as `bert_tf.from_pretrained` gives. Heads for which the other class has
-            no place are left out.
+            no place are left out; adapters (`enable_lora`) are added to their kernels.
         library: `"keras_hub"` for a Backbone; `"tf_models"` for a BertEncoderV2 or
             AlbertEncoder, of a BERT with a masked-LM head a BertPretrainerV2.
 
     Raises:
-        UsageError: their class computes something else; the field is named.
+        UsageError: their class computes something else, the field being named, or the model is
+            quantized.
     """
     check_choice("library", library, sorted(_PACKAGES.values()))
     task = model.task_config()
     expected = parameter_shapes(model.config, task)
-    arrays = {variable.path: variable for variable in model.variables if variable.path in expected}
-    tensors = Tensors.of(arrays)
+    values = float_variables(model, "the other model", "to_live before quantize")
+    tensors = Tensors.of({path: value for path, value in values.items() if path in expected})
     check_shapes(expected, tensors.shapes, type(model).__name__)
     return load_format(library).to_live(Checkpoint(model.config, task, tensors))

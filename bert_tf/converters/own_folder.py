@@ -10,18 +10,21 @@ from bert_tf.converters.stack import stacked
 from bert_tf.converters.tokenizer_files import vocabulary_notes
 from bert_tf.models.find import find_model
 from bert_tf.storage import files, hub
+from bert_tf.tokenization.load import load_tokenizer
 
 
-def own_folder(path, converted, stack=1):
+def own_folder(path, converted, stack=1, reads_text=False):
     """The model folder at `path`, or else `converted`, made of the model of another format there.
 
     Args:
         path: model or run folder, or what `convert --from` takes.
         converted: folder to write where there is none yet; what cannot be kept is printed.
         stack: how often the layers are repeated, see `stacked`; `converted` holds these.
+        reads_text: whether nothing is written of a model without a tokenizer that runs.
 
     Raises:
         BertTfError, UsageError: as of `find_format` and of the format's reader.
+        NoTextError: there is no such tokenizer.
     """
     name = find_format(path)
     if name == "bert_tf" and stack == 1:
@@ -33,6 +36,8 @@ def own_folder(path, converted, stack=1):
         for note in (*checkpoint.notes,
                      *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size)):
             print(f"note: {note}")
+        if reads_text:
+            load_tokenizer(checkpoint.tokenizer or path)
         if stack > 1:
             count = checkpoint.config.num_hidden_layers
             checkpoint = stacked(checkpoint, stack)

@@ -62,7 +62,7 @@ def find_start(options, folder, texts):
         UsageError: the files contradict each other or a flag.
     """
     if options.init != SCRATCH:
-        model_folder = own_folder(options.init, os.path.join(folder, "init"))
+        model_folder = own_folder(options.init, os.path.join(folder, "init"), reads_text=True)
         config = ModelConfig.load(os.path.join(model_folder, CONFIG))
         tokenizer = load_tokenizer(model_folder)
         _check_given(options, ("pretokenize",), tokenizer, model_folder)

@@ -80,7 +80,8 @@ def model_folder(path):
 
 
 def model_files(path):
-    """Return the files of a model folder, those of a checkpoint, or the path itself."""
+    """Return the files of a model folder, those of a checkpoint and what describes it beside it, or
+    the path itself."""
     given, path = path, hub.local(path)
     folder = model_folder(path) or path
     parts = [folder, *(os.path.join(folder, half) for half in ("discriminator", "generator"))]
@@ -90,8 +91,10 @@ def model_files(path):
         return found
     if files.exists(path + ".index"):
         folder, name = os.path.split(path)
-        return [os.path.join(folder, other) for other in files.list_folder(folder or ".")
-                if other.startswith(name + ".")]
+        names = files.list_folder(folder or ".")
+        beside = {*CONFIGS, *hub.wanted(names, weights=False)}
+        return [os.path.join(folder, other) for other in names
+                if other.startswith(name + ".") or other in beside]
     if not files.exists(path):
         raise BertTfError(f"cannot read {path}: no such file or folder")
     return [path]

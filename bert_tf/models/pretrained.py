@@ -53,14 +53,11 @@ def save_pretrained(folder, model, tokenizer=None):
     Raises:
         UsageError: the model is none of ours, or quantized, which no checkpoint of ours holds.
     """
-    from bert_tf.layers.lora import merged_variables
-
     if not isinstance(model, Saved):
         raise UsageError(explain(f"a {type(model).__name__}", "a model of this package",
                                  "model.save('NAME.keras')"))
-    if any(layer.quantization_mode for layer in model._flatten_layers()):
-        raise UsageError(explain(f"{model.name} is quantized, and a model folder holds floats",
-                                 attempt="model.save('NAME.keras'), or saving before quantize"))
+    values = float_variables(model, "a model folder",
+                             "model.save('NAME.keras'), or saving before quantize")
     preprocessor = getattr(model, "preprocessor", None)
     if tokenizer is None:
         tokenizer = getattr(model if preprocessor is None else preprocessor, "tokenizer", None)
@@ -68,7 +65,24 @@ def save_pretrained(folder, model, tokenizer=None):
         model.config.save(os.path.join(temporary, CONFIG))
         reading = {} if preprocessor is None else {"reading": preprocessor.reading()}
         files.write_json(os.path.join(temporary, TASK), {**model.task_config(), **reading})
-        variables.write_variables(os.path.join(temporary, CHECKPOINT),
-                                  merged_variables(model))
+        variables.write_variables(os.path.join(temporary, CHECKPOINT), values)
         if tokenizer is not None:
             tokenizer.save(temporary)
+
+
+def float_variables(model, target, attempt):
+    """Return `{path: value}` of all weights, adapters being added to their kernels.
+
+    Args:
+        model: a `Saved` Keras model.
+        target: what they are for, and `attempt` what to do instead, for the message.
+
+    Raises:
+        UsageError: the model is quantized.
+    """
+    from bert_tf.layers.lora import merged_variables
+
+    if any(layer.quantization_mode for layer in model._flatten_layers()):
+        raise UsageError(explain(f"{model.name} is quantized, and {target} holds floats",
+                                 attempt=attempt))
+    return merged_variables(model)

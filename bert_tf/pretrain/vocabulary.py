@@ -20,13 +20,9 @@ class MakesVocabulary:
         """`TokenizerSource` of `--vocab` or `--init`; None where a vocabulary is learned.
 
         Args:
-            start: function that gives the folder with the tokenizer of `--init`.
+            start: function that gives the folder, or file, with the tokenizer of `--init`.
         """
-        given = self.options.vocab
-        if self.options.init:
-            given = start()
-            if files.exists(os.path.join(given, VOCABULARY_NAME)):
-                given = os.path.join(given, VOCABULARY_NAME)
+        given = start() if self.options.init else self.options.vocab
         return TokenizerSource(given, **self.options.text_options()) if given else None
 
     def tokenizer_folder(self):
@@ -46,7 +42,7 @@ class MakesVocabulary:
             manifest.check_made(record)
             self._say_reused()
             return
-        source = self.given_tokenizer(self.init_folder)  # where its casing is told
+        source = self.given_tokenizer(self._init_vocabulary)
         text_options = {name: value or False for name, value in self.options.text_options().items()
                         if value or name != "pretokenize"}
         if source:
@@ -71,6 +67,11 @@ class MakesVocabulary:
         manifest.write(record, options, sources, entries=len(tokenizer.vocabulary),
                        files=checksums.facts(self.path(), made))
         print(f"vocabulary: {len(tokenizer.vocabulary):,} entries in {self.path(made[0])}")
+
+    def _init_vocabulary(self):
+        """The vocabulary file of `--init`, whose casing is told beside it, or its folder."""
+        path = os.path.join(self.init_folder(), VOCABULARY_NAME)
+        return path if files.exists(path) else self.init_folder()
 
     def _say_reused(self):
         print(f"vocabulary: that in {self.tokenizer_folder()} is reused")

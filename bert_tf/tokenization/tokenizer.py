@@ -202,7 +202,7 @@ class Tokenizer(BaseTokenizer):
         stated = read_options(config)
         check_stated(casing, stated, config)
         described = read_vocabulary_options(stated, config)
-        vocabulary = Vocabulary.load(path, **described)
+        vocabulary = Vocabulary.load(path, trims=not files.exists(config), **described)
         if judge and "lower_case" not in stated:
             stated = judged_casing(vocabulary) | stated
         given = {name: value for name, value in casing.items() if value is not None}

@@ -149,11 +149,14 @@ class Vocabulary:
         return type(self)(tokens, **self.special)
 
     @classmethod
-    def load(cls, path, **options):
+    def load(cls, path, trims=False, **options):
         """Read a file of one token a line, which is as it was written where anything tells.
 
         Args:
             path: of the file.
+            trims: whether blanks and tabs around a token go away, as in google-research/bert: no
+                word has any, so that no text would give it. Not where nothing else is in the line,
+                or the token is there already.
             options: arguments of the class.
         """
         checksums.check(os.path.dirname(path), (os.path.basename(path),))
@@ -163,6 +166,12 @@ class Vocabulary:
         tokens = list(files.read_lines(path))
         while tokens and not tokens[-1]:
             tokens.pop()
+        known = {"", *tokens}
+        for number, token in enumerate(tokens) if trims else ():
+            bare = token.strip(" \t")
+            if bare not in known:
+                tokens[number] = bare
+                known.add(bare)
         return cls(tokens, path, **options)
 
     def save(self, path):

@@ -272,6 +272,8 @@ BIAS, POOLER = "cls/predictions/output_bias", "bert/pooler/dense/kernel"
      r"hidden_act=\['gelu'\]; expected one of gelu"),
     ("albert", lambda path: change_json(path, "albert_config.json", inner_group_num=2),
      "inner_group_num=2; expected 1"),
+    ("albert", lambda path: change_json(path, "albert_config.json", layers_to_keep=[3]),
+     "unknown key 'layers_to_keep'"),
     ("albert", lambda path: os.rename(f"{path}/albert_config.json", f"{path}/bert_config.json"),
      "bert_config.json: unknown key 'embedding_size'"),
     ("bert", lambda path: shutil.copy(f"{path}/bert_config.json", f"{path}/albert_config.json"),
@@ -305,6 +307,12 @@ def test_bad_folders_are_one_clear_line(family, spoil, message, tmp_path):
     line = str(raised.value)
     assert re.search(message, line) and "\n" not in line
     assert os.listdir(tmp_path) == ["google"]
+
+
+def test_a_key_of_albert_that_its_code_does_not_read(tmp_path):
+    path = written(tmp_path, "albert")
+    change_json(path, "albert_config.json", layers_to_keep=[])
+    check_same(made("albert"), google_tf1.read(path))
 
 
 def test_a_flipped_bit_is_found(tmp_path):

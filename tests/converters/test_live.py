@@ -37,6 +37,20 @@ def test_a_backbone_of_keras_nlp():
                                atol=1e-5)
 
 
+def test_adapters_go_along_and_quantized_weights_do_not():
+    encoder = bert_tf.from_live(_backbone(), dtype="float32")
+    encoder.backbone.enable_lora(2)
+    for weight in encoder.trainable_variables:
+        weight.assign(weight + 0.1)
+    named = dict(zip(("token_ids", "padding_mask", "segment_ids"), INPUTS.values(), strict=True))
+    np.testing.assert_allclose(bert_tf.to_live(encoder, "keras_hub")(named)["sequence_output"],
+                               encoder(INPUTS)["sequence_output"], atol=1e-5)
+    quantized = bert_tf.from_live(_backbone())
+    quantized.quantize("int8")
+    with pytest.raises(UsageError, match="is quantized, .* try to_live before quantize"):
+        bert_tf.to_live(quantized, "keras_hub")
+
+
 def test_a_pretrainer_of_tf_models():
     live = models.BertPretrainerV2(networks.BertEncoderV2(**SIZES, inner_dim=16),
                                    mlm_activation=activations.gelu)

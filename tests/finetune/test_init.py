@@ -78,6 +78,16 @@ def test_what_is_no_model_is_refused(tmp_path):
         find_start(options(init=str(tmp_path)), str(tmp_path / "run"), no_texts)
 
 
+def test_a_checkpoint_without_a_tokenizer_is_not_converted(encoder, tmp_path):
+    path = tmp_path / "theirs"
+    google_tf1.write(ours.read(encoder[1]), str(path))
+    (path / "checksums.json").unlink()
+    (path / "vocab.txt").unlink()
+    with pytest.raises(BertTfError, match="theirs has no tokenizer; expected vocab.txt; or "):
+        find_start(options(init=str(path)), str(tmp_path / "run"), no_texts)
+    assert not (tmp_path / "run").exists()
+
+
 def test_from_scratch_the_vocabulary_is_learned_from_the_text_and_kept(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**config().to_dict(), "vocab_size": 60}))
     texts = [example.text_a for example in examples(50)]

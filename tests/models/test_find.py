@@ -35,6 +35,13 @@ def test_the_files_of_two_halves_are_those_of_a_model(tmp_path):
     assert sorted(model_files(str(tmp_path))) == sorted(str(tmp_path / name) for name in names)
 
 
+def test_the_files_of_a_checkpoint_are_those_that_describe_it_too(tmp_path):
+    mine = ["bert_config.json", "m-10.data-00000-of-00001", "m-10.index", "tokenizer_config.json",
+            "vocab.txt"]
+    _fill(tmp_path, *mine, "m-1.index", "checkpoint", "notes.md")
+    assert model_files(str(tmp_path / "m-10")) == [str(tmp_path / name) for name in mine]
+
+
 def test_a_checkpoint_is_known_by_its_variables(tmp_path):
     prefix = str(tmp_path / "bert_model.ckpt")
     variables.write_variables(prefix, {"bert/pooler/dense/bias": [1.0]})

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -76,6 +77,14 @@ def test_the_casing_of_a_model_of_another_format_is_as_it_was_judged(tmp_path, m
     os.remove(made / "vocab.txt")  # a run that resumes needs it no more
     started.make_vocabulary([], resumes=True)
     assert f"that in {folder} is reused" in capsys.readouterr().out
+
+
+def test_casing_that_a_vocabulary_contradicts_is_refused_at_once(tmp_path, monkeypatch):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "A"]))
+    monkeypatch.setattr(run, "read_model", lambda path: SimpleNamespace(tokenizer=str(tmp_path)))
+    start(tmp_path / "run", 1, init="google").check()
+    with pytest.raises(UsageError, match="lower_case=True with the tokenizer in"):
+        start(tmp_path / "run", 1, init="google", lower_case=True).check()
 
 
 def test_an_evaluation_needs_no_more_memory_than_a_micro_batch(tmp_path, monkeypatch):

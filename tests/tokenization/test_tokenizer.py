@@ -219,6 +219,17 @@ def test_save_and_load(tokenizers, tmp_path):
     assert (other.lower_case, other.strip_accents, other.normalization) == (True, False, "nfc")
 
 
+def test_blanks_around_a_token_of_a_bare_vocabulary_are_none_of_it(tmp_path):
+    path = tmp_path / "vocab.txt"
+    tokens = ["[PAD]\t", *SPECIAL_TOKENS[1:], "word ", " ", "a", "a ", "##s\t"]
+    path.write_text("".join(f"{token}\n" for token in tokens))
+    bare = Tokenizer.of_vocabulary(str(path))
+    assert bare.vocabulary.tokens == [*SPECIAL_TOKENS, "word", " ", "a", "a ", "##s"]
+    assert bare.tokenize(["words a"]).to_list() == [[5, 9, 7]]
+    Tokenizer(Vocabulary([*SPECIAL_TOKENS, "word "])).save(str(tmp_path))
+    assert Tokenizer.load(str(tmp_path)).vocabulary.tokens[-1] == "word "  # as it was trained
+
+
 @pytest.fixture(scope="module")
 def uncased_path():
     """The 30,522-entry vocabulary of uncased English BERT, which a test dependency carries."""
