@@ -145,6 +145,8 @@ def serving(backend, keys=None, **settings):
             yield client
     finally:
         run(server.stop())
+        if asyncio.iscoroutinefunction(backend.close):  # else what is under way meets a closed loop
+            run(backend.close())
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE)
         loop.close()

@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import concurrent.futures
 import json
 import os
+import threading
 import time
 import urllib.parse
 
@@ -104,17 +106,29 @@ class RestWire:
         return Request(lambda seconds: self._ask(seconds, "GET", self._url),
                        lambda answer: _message(_parse(answer), protocol.GetModelStatusResponse))
 
-    # httpx applies a timeout to each read apart: who sends a byte now and then would be waited for.
+    # httpx applies a timeout to each read apart, and to looking up a name none: who sends a byte
+    # now and then would be waited for.
 
     def _ask_waiting(self, seconds, *request, **content):
-        end = time.monotonic() + seconds
-        with self._http.stream(*request, timeout=seconds, **content) as answer:
-            parts = []
-            for part in answer.iter_bytes():
-                parts.append(part)
-                if time.monotonic() > end:
-                    raise httpx.ReadTimeout(_LATE)
-        return httpx.Response(answer.status_code, content=b"".join(parts))
+        end, answered = time.monotonic() + seconds, concurrent.futures.Future()
+
+        def ask():
+            try:
+                with self._http.stream(*request, timeout=seconds, **content) as answer:
+                    parts = []
+                    for part in answer.iter_bytes():
+                        parts.append(part)
+                        if time.monotonic() > end:  # nobody waits any more
+                            raise httpx.ReadTimeout(_LATE)
+                answered.set_result(httpx.Response(answer.status_code, content=b"".join(parts)))
+            except Exception as error:
+                answered.set_exception(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            return answered.result(seconds)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(_LATE) from error
 
     async def _ask_asynchronously(self, seconds, *request, **content):
         try:

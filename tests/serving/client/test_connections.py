@@ -1,6 +1,7 @@
 """What is on the way to a server: no server, another one, proxies, TLS."""
 
 import contextlib
+import itertools
 import os
 import socket
 import socketserver
@@ -84,7 +85,8 @@ class _Tunnel(socketserver.StreamRequestHandler):
     """A proxy that lets clients with a password through to one port, whatever they name."""
 
     def handle(self):
-        head = b"".join(iter(self.rfile.readline, b"\r\n"))
+        # Or to the end: gRPC may give up a connection before it has sent anything.
+        head = b"".join(itertools.takewhile(b"\r\n".__ne__, self.rfile))
         if b"Basic dXNlcjpzZWNyZXQ=" not in head:
             self.wfile.write(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
             return
