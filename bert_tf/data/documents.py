@@ -1,6 +1,6 @@
 """Input texts as streams of documents and sentences, in bounded memory.
 
-- `.jsonl`: a document a line, an object whose field `text` holds it.
+- `.jsonl`, `.ndjson`: a document a line, an object whose field `text` holds it.
 - any other name: plain text. With `split="lines"` a line is a sentence and a blank line ends a
   document; with `"sentences"` a blank line ends a document too, and what lies between is joined
   and split into sentences; with `"none"` every line that is not blank is a document of one
@@ -22,10 +22,9 @@ from bert_tf.storage import files
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
-# JSON would be read as text, brackets and all, a table with its header and all columns, an archive
-# as one text with the names of its files; the others hold no plain text.
-_NO_TEXT = (".json", ".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".tfrecord", ".tar", ".tgz",
-            ".zip", ".bz2", ".xz", ".zst")
+# JSON would be read as text, brackets and all, a table with its header and all columns; the others
+# hold no plain text.
+_NO_TEXT = (".json", ".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".tfrecord")
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
@@ -186,6 +185,7 @@ def _sentences(lines, split, is_end=True):
 def check_names(paths):
     """Refuse files that are no text by their names: UsageError, before any is read."""
     for path in paths:
+        files.refuse_packed(path)
         if files.suffix(path) in _NO_TEXT:
             raise UsageError(explain(f"{path} is no text, by its name", "plain text (.txt), or "
                                      "objects with the field text, one a line (.jsonl)"))

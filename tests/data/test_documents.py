@@ -39,7 +39,7 @@ def test_plain_text(write_file, name, split, expected):
     ("sentences", [["One.", "Two three."], ["Four."]]),
     ("none", [["One. Two three."], ["Four."]]),
 ])
-@pytest.mark.parametrize("name", ["a.JSONL", "a.jsonl.gz"])
+@pytest.mark.parametrize("name", ["a.JSONL", "a.jsonl.gz", "a.ndjson"])
 def test_json_lines(write_file, name, split, expected):
     lines = [{"text": "One. Two\n\nthree.", "id": 1}, {"text": " \n"}, {"text": "Four."}]
     path = write_file(name, "\n".join(map(json.dumps, lines)) + "\n\n")
@@ -143,14 +143,16 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch):
         expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["c4.json.gz", "texts.JSON", "texts.parquet", "texts.tar.gz",
-                                  "texts.tgz"])
-def test_what_is_no_text_by_its_name_is_refused(tmp_path, name):
+@pytest.mark.parametrize("name, message", [
+    ("c4.json.gz", "is no text, by its name; expected .*jsonl"),
+    ("texts.JSON", "is no text, by its name"), ("texts.parquet", "is no text, by its name"),
+    ("texts.tar.gz", "is an archive or compressed")])
+def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(UsageError, match=f"{name} is no text, by its name; expected .*jsonl"):
+    with pytest.raises(UsageError, match=f"{name} {message}"):
         expand_inputs([str(tmp_path / "*")], str(tmp_path))
     for read in (read_texts, read_documents):
-        with pytest.raises(UsageError, match=f"{name} is no text, by its name"):
+        with pytest.raises(UsageError, match=f"{name} {message}"):
             next(read([str(tmp_path / name)]))
 
 

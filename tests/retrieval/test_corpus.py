@@ -23,6 +23,7 @@ SQUAD = {"data": [{"title": "River_Seine", "paragraphs": [{"context": "A", "qas"
     ("a.jsonl", '{"_id": 5, "text": "one", "title": "T"}\n\n{"_id": "b", "text": "two"}\n',
      [Passage("5", "one", "T"), Passage("b", "two")]),
     ("a.jsonl", '{"text": "one"}\n\n{"text": "two"}\n', [Passage("1", "one"), Passage("3", "two")]),
+    ("a.ndjson", '{"text": "one"}\n', [Passage("1", "one")]),
     ("a.json", '[{"text": "one"}]', [Passage("1", "one")]),
     ("a.txt", "one\n\n two\tx\n", [Passage("1", "one"), Passage("3", " two\tx")]),
     ("a.json", json.dumps(SQUAD), [Passage("0.0", "A", "River Seine"),
@@ -67,6 +68,8 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
     ("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}', r"paragraphs\[0\]: no 'context'"),
     ("a.txt", "\n\n", "no passage"),
     ("a.txt", "", "no passage"),
+    ("a.tar.gz", "", "a.tar.gz is an archive .*; try unpacking it first"),
+    ("a.zip", "PK\3\4", "a.zip is an archive"),
 ])
 def test_refused(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
