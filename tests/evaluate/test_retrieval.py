@@ -119,6 +119,15 @@ def test_only_the_data_have_no_header(folder, tmp_path):
     assert metrics[0] == metrics[1]
 
 
+def test_queries_without_a_header_and_judgements_beside_them(folder, tmp_path, capsys):
+    (tmp_path / "queries.tsv").write_text("q1\tfine music\nq2\tend\n")
+    (tmp_path / "corpus.tsv").write_text("\n".join(CORPUS.splitlines()[1:]))
+    for words in ((), ("--no-header",)):
+        assert measure(folder, tmp_path / "out", tmp_path / "queries.tsv", *words, "--overwrite",
+                       "--qrels", str(folder / "trec.txt"), corpus=tmp_path / "corpus.tsv") == 0
+        assert "2 queries, 4 passages\nbm25: mrr@10 1.0000" in capsys.readouterr().out
+
+
 def test_systems_beside_each_other(folder, tmp_path, eager):
     assert measure(folder, tmp_path / "out", "squad.json", "--reranker", str(folder / "reranker"),
                    "--rerank", "2", model=str(folder / "embedder"), corpus=None) == 0

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from bert_tf.data.table_form import TableForm
 from bert_tf.errors import BertTfError
 from bert_tf.retrieval.corpus import Passage, read_corpus
 
@@ -34,6 +35,19 @@ def test_forms(tmp_path, name, text, expected, packed):
     path = tmp_path / (name + ".gz" * packed)
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     assert list(read_corpus(path)) == expected
+
+
+def test_without_a_header_by_request(tmp_path):
+    path = tmp_path / "a.tsv"
+    without = TableForm(header=False)
+    path.write_text("id\ttext\nx\tone\n")
+    assert list(read_corpus(path, without)) == [Passage("id", "text"), Passage("x", "one")]
+    path.write_text("x\tone\tT\twiki\n")
+    with pytest.raises(BertTfError, match="a.tsv line 1: more than three columns without a header"):
+        list(read_corpus(path, without))
+    path.write_text("")
+    with pytest.raises(BertTfError, match="no passage"):
+        list(read_corpus(path, without))
 
 
 def test_ids_of_several_files_and_what_is_searched(tmp_path):
