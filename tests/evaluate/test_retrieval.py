@@ -9,11 +9,12 @@ import pytest
 from sentiment import MARKS, config, tokenizer
 
 import bert_tf
-from bert_tf import cli, evaluate
+from bert_tf import cli, evaluate, text_signatures
 from bert_tf.data.table_form import TableForm
 from bert_tf.embedder import Embedder
 from bert_tf.errors import UsageError
 from bert_tf.evaluate import queries, retrieval
+from bert_tf.evaluate.systems import Reranker
 from bert_tf.retrieval import bm25
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.storage import files
@@ -252,6 +253,15 @@ def test_refused(folder, tmp_path, capsys, monkeypatch, data, words, code, messa
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert not (tmp_path / "out" / "results.json").exists()
+
+
+def test_an_exported_embedder_is_no_reranker(folder, tmp_path, monkeypatch):
+    (tmp_path / "saved_model.pb").touch()
+    monkeypatch.setattr(text_signatures, "_exported", lambda _: text_signatures._built(
+        str(folder / "embedder"), "float32"))
+    with pytest.raises(UsageError, match=f"{tmp_path}, a SavedModel that gives no number .*; "
+                                         "expected that of a cross-encoder, or the model folder"):
+        Reranker(str(tmp_path))
 
 
 def test_a_missing_package_is_told_before_vectors_are_computed(folder, tmp_path, capsys,
