@@ -22,6 +22,8 @@ from bert_tf.storage import files
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
+# What runs write that patterns of texts match, too.
+_OF_RUNS = (STDIN_NAME, "python_prose.txt", "vocab.txt", "merges.txt", "metrics.jsonl")
 # JSON would be read as text, brackets and all, a table with its header and all columns; the others
 # hold no plain text.
 _NO_TEXT = (".json", ".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".tfrecord")
@@ -197,12 +199,13 @@ def expand_inputs(patterns, folder, overwrite=False):
     Args:
         patterns: file names or glob patterns; `-` is standard input, plain text, which is written
             to `folder` once so that it can be read again.
-        folder: an existing or new folder.
+        folder: an existing or new folder, the output folder of a run: what runs write there is left
+            out unless it is named itself.
         overwrite: replace other text that was written there before.
 
     Raises:
-        UsageError: there is other text from standard input, or a pattern matches no file, or a
-            pipe, which is empty when it is read again, or a file that is no text by its name.
+        UsageError: there is other text from standard input, or a pattern matches no file of text,
+            or a pipe, which is empty when it is read again, or a file that is no text by its name.
         BertTfError: a file cannot be read, or its beginning is not UTF-8.
     """
     spool = os.path.join(folder, STDIN_NAME)
@@ -215,7 +218,14 @@ def expand_inputs(patterns, folder, overwrite=False):
                 raise UsageError(explain(
                     f"{spool} holds other text from standard input than there is now",
                     attempt="another output folder, or --overwrite"))
-    paths = files.expand([spool if pattern == "-" else pattern for pattern in patterns])
+    patterns = [spool if pattern == "-" else pattern for pattern in patterns]
+    paths = files.expand(patterns)
+    made = [path for path in paths if _is_made(path, folder) and path not in patterns]
+    if made:
+        print(f"note: {', '.join(made)} left out of the text: written by a run", file=sys.stderr)
+        paths = [path for path in paths if path not in made]
+    if not paths:
+        raise UsageError(explain("no text but what a run wrote", "files of text"))
     check_names(paths)
     for path in paths:
         if not files.is_remote(path) and files.exists(path) and not files.is_file(path):
@@ -225,3 +235,9 @@ def expand_inputs(patterns, folder, overwrite=False):
         if not files.is_remote(path) and next(files.read_line_blocks(path), None) is None:
             raise _without_text(path)
     return paths
+
+
+def _is_made(path, folder):
+    """Return whether a run with that output folder writes a file of that name there."""
+    return folder and files.base_name(path) in _OF_RUNS and files.resolved(path).startswith(
+        os.path.join(files.resolved(folder), ""))

@@ -156,6 +156,21 @@ def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):
             next(read([str(tmp_path / name)]))
 
 
+def test_what_a_run_wrote_into_its_folder_is_no_text_of_its_own(tmp_path, capsys):
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    text, others = tmp_path / "vocab.txt", [tmp_path / "run" / name for name in (
+        "metrics.jsonl", "model/vocab.txt", "vocab.txt")]
+    for path in (text, *others):
+        path.write_text("a\n")
+    run = str(tmp_path / "run")
+    assert expand_inputs([str(tmp_path / "**" / "*")], run) == [str(text)]
+    assert capsys.readouterr().err == (f"note: {', '.join(map(str, others))} left out of the text: "
+                                       "written by a run\n")
+    assert expand_inputs([str(others[2])], run) == [str(others[2])]
+    with pytest.raises(UsageError, match="no text but what a run wrote"):
+        expand_inputs([str(tmp_path / "run" / "*.txt")], run)
+
+
 def test_a_pipe_cannot_be_read_again(tmp_path):
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(UsageError, match="pipe.txt is a pipe .*standard input, --input -, which"):
