@@ -88,9 +88,7 @@ def learn_vocab(config):
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(tempfile.TemporaryDirectory(
             prefix="bert_tf-", ignore_cleanup_errors=True)) if "-" in config.input else ""
-        own = files.resolved(output)  # *.txt may match it
-        paths = [path for path in expand_inputs(config.input, spool)
-                 if files.resolved(path) != own]
+        paths = expand_inputs(config.input, spool, apart=(output,))  # *.txt may match it
         stack.enter_context(locks.held(folder))
         for name in (output, record, tokenizer_config.NAME):  # others may be at work beside them
             files.clean_temporary(folder, os.path.basename(name))

@@ -27,6 +27,10 @@ from bert_tf.tasks.registry import answering_signatures
 _INPUTS = (("text",), ("text_a", "text_b"), ("question", "context"), ("query", "passage"))
 
 
+class NoSignature(UsageError):
+    """A model that answers other tasks than what it is asked for."""
+
+
 class TextSignatures:
     """Signatures that take nothing but text and say what their outputs mean.
 
@@ -62,7 +66,8 @@ class TextSignatures:
         """Return the name of the signature that a task, or the lack of one, stands for.
 
         Raises:
-            UsageError: there is none.
+            NoSignature: the model has none for this task.
+            UsageError: it takes no text, or there is no such task.
         """
         if not self.inputs:
             raise UsageError(explain(f"{self.path} takes no text", "a model with a tokenizer"))
@@ -70,9 +75,13 @@ class TextSignatures:
             return self._default or next(iter(self.inputs))
         if task in self.inputs:
             return task
-        for name in answering_signatures(task):
+        answering = answering_signatures(task)
+        for name in answering:
             if name in self.inputs:
                 return name
+        if answering:
+            raise NoSignature(explain(f"the task {task} of {self.path}, which has no signature for "
+                                      "it", f"one of {', '.join(self.inputs)}"))
         return check_choice(f"the task of {self.path}", task, self.inputs)
 
 

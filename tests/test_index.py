@@ -114,7 +114,9 @@ def test_refused(built, model, tmp_path, capsys):
     embedder(2).save_pretrained(str(tmp_path / "other"), word_piece())
     for arguments, code, message in [
             (["search", folder, "x", "--model", str(tmp_path / "other")], 2, "is not the model"),
-            (["search", str(tmp_path), "x"], 2, "no finished index"),
+            (["search", str(tmp_path), "x"], 2, f"{tmp_path} holds no index"),
+            (["search", folder + "s", "x"], 2, f"{folder}s does not exist; expected the folder of "
+             "an index; try python -m bert_tf.index build"),
             (["search", folder, "x", "--k", "0"], 2, "--k"),
             (["find", folder], 2, "action='find' is unknown"),
             ([*flags, "--precision", "int8"], 2, "precision was 'float32', now 'int8'"),

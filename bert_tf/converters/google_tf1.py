@@ -4,9 +4,11 @@
     albert_config.json    model.ckpt-best.*     spiece.model
     electra_config.json   electra_model.ckpt.*  vocab.txt
 
-The ELECTRA project itself writes no such file; here it holds the sizes of the `discriminator` and
-of the `generator` (null without one), each with the keys of `bert_config.json` and
-`embedding_size`. "gelu" is the tanh form in BERT and ALBERT and the erf form in ELECTRA.
+Also what their run_classifier.py and run_squad.py trained: `output_weights` and `output_bias`,
+alone or after `cls/squad/`. The ELECTRA project itself writes no such file; here it holds the sizes
+of the `discriminator` and of the `generator` (null without one), each with the keys of
+`bert_config.json` and `embedding_size`. "gelu" is the tanh form in BERT and ALBERT and the erf form
+in ELECTRA.
 """
 
 import dataclasses
@@ -19,6 +21,7 @@ import numpy as np
 from bert_tf.config import UNREAD_KEYS, ModelConfig
 from bert_tf.converters import name_table
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
+from bert_tf.converters.hf_config import read_classes
 from bert_tf.converters.name_table import Row
 from bert_tf.converters.tokenizer_files import (
     casing_notes,
@@ -38,7 +41,11 @@ _ERF_GELU = {"gelu": "gelu", "relu": "relu", "tanh": "tanh"}
 _UNUSED = (("layers_to_keep", []),)  # of ALBERT's releases, whose code does not read it
 
 # What a training checkpoint holds beside the model.
-_TRAINING = ("global_step", "*/adam_m", "*/adam_v")
+_TRAINING = ("global_step", "*/adam_m", "*/adam_v", "*/Adam", "*/Adam_1", "beta?_power")
+# Where all variables of the models are that are read; others are heads of some other code.
+_SCOPES = ("bert/", "electra/", "generator", "discriminator_predictions/", "cls/predictions/",
+           "cls/seq_relationship/")
+_MOST_LISTED = 4
 _NO_PLACE = ("cls/classifier/*", "cls/span/*", "cls/tagger/*")
 
 _BLOCK = ("attention/self/{P}/{V}", "attention/output/dense/{V}", "attention/output/LayerNorm/{V}",
@@ -50,10 +57,12 @@ def _same(*names):
     return tuple(Row(name, name) for name in names)
 
 
+_FINE_TUNED = (Row("cls/classifier/{V}", "{V}"), Row("cls/span/{V}", "cls/squad/{V}"))
+
 _BERT_ROWS = _same(
     "bert/embeddings/{V}", "bert/embeddings/LayerNorm/{V}",
     *(f"bert/encoder/layer_{{i}}/{name}" for name in _BLOCK), "bert/pooler/dense/{V}",
-    *_MASKED_LM, "cls/seq_relationship/{V}")
+    *_MASKED_LM, "cls/seq_relationship/{V}") + _FINE_TUNED
 
 _GROUP = "albert/encoder/group_{g}"
 _GROUP_THERE = "bert/encoder/transformer/group_{g}/inner_group_0"
@@ -70,7 +79,8 @@ _ALBERT_ROWS = (
     Row(f"{_GROUP}/output/LayerNorm/{{V}}", f"{_GROUP_THERE}/LayerNorm_1/{{V}}"),
     Row("albert/pooler/dense/{V}", "bert/pooler/dense/{V}"),
     *_same(*_MASKED_LM),
-    Row("cls/sentence_order/{V}", "cls/seq_relationship/{V}"))
+    Row("cls/sentence_order/{V}", "cls/seq_relationship/{V}"),
+    *_FINE_TUNED)
 
 _ELECTRA_ROWS = (
     *_same("electra/embeddings/{V}", "electra/embeddings/LayerNorm/{V}",
@@ -117,7 +127,8 @@ def read(path):
     Args:
         path: the folder, or the prefix of one of several checkpoints in it.
 
-    Returns: `Checkpoint`; optimizer slots and the step are left behind and stand in `dropped`.
+    Returns: `Checkpoint`; optimizer slots, the step and heads of other code are left behind and
+        stand in `dropped`.
 
     Raises:
         BertTfError: a file is missing or damaged.
@@ -135,12 +146,14 @@ def read(path):
         config, task = _read_electra(values, reader.shapes, source)
     else:
         config = model_config(values, family, source)
-        task = _pretraining(reader.shapes, FORMATS[family].sentence_task)
+        task = _task(reader.shapes, config.hidden_size, FORMATS[family].sentence_task)
+    others = [name for name in reader.shapes if not name.startswith(_SCOPES)]
     tensors, dropped = name_table.to_ours(
         FORMATS[family].rows, float_tensors(reader), parameter_shapes(config, task), prefix,
-        ignored=_TRAINING)
+        ignored=(*_TRAINING, *others))
     tokenizer = tokenizer_folder(folder)
-    return Checkpoint(config, task, tensors, tokenizer, dropped, casing_notes(tokenizer))
+    return Checkpoint(config, task, tensors, tokenizer, dropped,
+                      (*_head_notes(task, dropped), *casing_notes(tokenizer)))
 
 
 def write(checkpoint, path):
@@ -246,12 +259,30 @@ def _family(folder, names):
                               f"one of {choices} beside it"))
 
 
-def _pretraining(names, sentence_task):
+def _task(shapes, hidden_size, sentence_task):
     """What a BERT or ALBERT checkpoint is, by the heads that it has."""
-    if not _has(names, "cls/predictions/"):
-        return {"task": "encoder"}
-    there = _has(names, "cls/seq_relationship/")
-    return {"task": "pretraining", "sentence_task": sentence_task if there else None}
+    if _has(shapes, "cls/predictions/"):
+        there = _has(shapes, "cls/seq_relationship/")
+        return {"task": "pretraining", "sentence_task": sentence_task if there else None}
+    if "cls/squad/output_weights" in shapes:
+        return {"task": "span"}
+    labels = shapes.get("output_bias", ())
+    if len(labels) == 1 and shapes.get("output_weights") == (*labels, hidden_size):
+        return {"task": "classifier",
+                **read_classes({"num_labels": labels[0]}, "output_bias", "classifier")}
+    return {"task": "encoder"}
+
+
+def _head_notes(task, dropped):
+    """What is to be known of heads that fine-tuning made."""
+    heads = [name for name in dropped if not name_table.matches(name, _TRAINING)]
+    if heads:
+        more = f" and {len(heads) - _MOST_LISTED} more" if len(heads) > _MOST_LISTED else ""
+        yield f"left behind as heads of other code: {', '.join(heads[:_MOST_LISTED])}{more}"
+    if "labels" in task:
+        names = " to ".join(dict.fromkeys((task["labels"][0], task["labels"][-1])))
+        yield ("output_weights is read as the head of run_classifier.py; no file names its labels: "
+               f"they are {names}, in its order")
 
 
 def _read_electra(values, names, source):

@@ -1,6 +1,6 @@
 """Input texts as streams of documents and sentences, in bounded memory.
 
-- `.jsonl`: a document a line, an object whose field `text` holds it.
+- `.jsonl`, `.ndjson`: a document a line, an object whose field `text` holds it.
 - any other name: plain text. With `split="lines"` a line is a sentence and a blank line ends a
   document; with `"sentences"` a blank line ends a document too, and what lies between is joined
   and split into sentences; with `"none"` every line that is not blank is a document of one
@@ -22,10 +22,11 @@ from bert_tf.storage import files
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
-# JSON would be read as text, brackets and all, a table with its header and all columns, an archive
-# as one text with the names of its files; the others hold no plain text.
-_NO_TEXT = (".json", ".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".tfrecord", ".tar", ".tgz",
-            ".zip", ".bz2", ".xz", ".zst")
+# What runs write that patterns of texts match, too.
+_OF_RUNS = (STDIN_NAME, "python_prose.txt", "vocab.txt", "merges.txt", "metrics.jsonl")
+# JSON would be read as text, brackets and all, a table with its header and all columns; the others
+# hold no plain text.
+_NO_TEXT = (".json", ".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".tfrecord")
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
@@ -186,6 +187,7 @@ def _sentences(lines, split, is_end=True):
 def check_names(paths):
     """Refuse files that are no text by their names: UsageError, before any is read."""
     for path in paths:
+        files.refuse_packed(path)
         if files.suffix(path) in _NO_TEXT:
             raise UsageError(explain(f"{path} is no text, by its name", "plain text (.txt), or "
                                      "objects with the field text, one a line (.jsonl)"))
@@ -197,7 +199,8 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
     Args:
         patterns: file names or glob patterns; `-` is standard input, plain text, which is written
             to `folder` once so that it can be read again.
-        folder: an existing or new folder.
+        folder: an existing or new folder, the output folder of a run: what runs write there is left
+            out unless it is named itself.
         overwrite: replace other text that was written there before.
         apart: files that are no text to train on, such as the vocabulary and what is excluded:
             they are left out, which is told.
@@ -218,8 +221,12 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
                 raise UsageError(explain(
                     f"{spool} holds other text from standard input than there is now",
                     attempt="another output folder, or --overwrite"))
-    paths = _without(apart, files.expand([spool if pattern == "-" else pattern
-                                          for pattern in patterns]))
+    patterns = [spool if pattern == "-" else pattern for pattern in patterns]
+    paths, beside = files.expand(patterns), {*map(files.resolved, apart)}
+    paths = _without(paths, "written by a run", lambda path: (
+        path not in patterns and _is_made(path, folder)))
+    paths = _without(paths, "the vocabulary, or excluded", lambda path: (
+        beside and files.resolved(path) in beside))
     check_names(paths)
     for path in paths:
         if not files.is_remote(path) and files.exists(path) and not files.is_file(path):
@@ -231,14 +238,19 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
     return paths
 
 
-def _without(apart, paths):
-    """Return those of `paths` that are none of the files `apart`, by whatever names."""
-    apart = {*map(files.resolved, apart)}
-    left_out = [path for path in paths if apart and files.resolved(path) in apart]
-    if not left_out:
+def _without(paths, why, is_out):
+    """Return the paths but those that are `is_out`, which is told; one or more must be left."""
+    out = [path for path in paths if is_out(path)]
+    if not out:
         return paths
-    told = f"left out of --input, as vocabulary or by --exclude: {', '.join(left_out)}"
-    if len(left_out) == len(paths):
+    told = f"{', '.join(out)} left out of the text: {why}"
+    if len(out) == len(paths):
         raise UsageError(explain(f"no text remains; {told}", "other text as well"))
     print(f"note: {told}", file=sys.stderr)
-    return [path for path in paths if path not in left_out]
+    return [path for path in paths if path not in out]
+
+
+def _is_made(path, folder):
+    """Return whether a run with that output folder writes a file of that name there."""
+    return folder and files.base_name(path) in _OF_RUNS and files.resolved(path).startswith(
+        os.path.join(files.resolved(folder), ""))

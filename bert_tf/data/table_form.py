@@ -5,7 +5,7 @@
 - Quotes, as in RFC 4180, hold delimiters, line ends and doubled quotes: in `.csv` and wherever
   commas or semicolons separate. In other files with tabs they are characters like any other, as
   in the GLUE files.
-- Workbooks are refused, Parquet is known by its first bytes.
+- Workbooks and archives are refused, Parquet is known by its first bytes.
 """
 
 import csv
@@ -53,8 +53,9 @@ def written_as(path):
     """Return `.json` or `.jsonl` by the file's name, `.parquet` by its first bytes; else None.
 
     Raises:
-        UsageError: the file is a workbook.
+        UsageError: the file is a workbook or an archive.
     """
+    files.refuse_packed(path)
     if files.suffix(path) in (".json", ".jsonl"):
         return files.suffix(path)
     with files.explained("read", path), files.open_stored(path) as stream:

@@ -1,7 +1,7 @@
 """Rows of a table by the names of its columns: TSV, CSV, JSON lines, a JSON list, Parquet.
 
-- `.jsonl`: an object a line; `.json`: a list of objects; Parquet: a record a row. `a.b` is the
-  field `b` of the object `a`.
+- `.jsonl`, `.ndjson`: an object a line; `.json`: a list of objects; Parquet: a record a row. `a.b`
+  is the field `b` of the object `a`.
 - any other name: fields between delimiters, see `table_form`. There is a header, unless all
   requested columns are numbers (columns from 0) or the form says otherwise.
 

@@ -10,6 +10,7 @@ from bert_tf.retrieval.search import search
 from bert_tf.retrieval.term_index import TermIndex
 from bert_tf.retrieval.token_vectors import search_tokens
 from bert_tf.shapes import check_finite
+from bert_tf.text_signatures import NoSignature
 
 
 def find(embedder, queries, passages, depth):
@@ -64,7 +65,13 @@ class Reranker:
 
     def __init__(self, path):
         if find_model(path).kind in SERVED:
-            model = Predictor(path, "rank")
+            try:
+                model = Predictor(path, "rank")
+            except NoSignature as error:
+                raise UsageError(explain(
+                    f"--reranker {path}, a SavedModel that gives no number for a pair of texts",
+                    "that of a cross-encoder, or the model folder of an embedder",
+                    "bert_tf.finetune --task rank first")) from error
             self._scores = lambda queries, passages: np.array(
                 model({"query": queries, "passage": passages})["score"])
             return

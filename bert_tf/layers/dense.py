@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf.layers.inference import own_gradient
 from bert_tf.layers.initializers import path_seed, truncated_normal
+from bert_tf.layers.quantized import config_by_path
 from bert_tf.layers.substitutes import substitutes
 
 
@@ -35,6 +36,7 @@ class Dense(keras.layers.Dense):
         self.kernel_initializer = truncated_normal(self.initializer_range, self.seed,
                                                    f"{self.path}/kernel")
         if isinstance(self.dtype_policy, keras.dtype_policies.DTypePolicyMap):
+            self.quantization_config = config_by_path(self.dtype_policy).get(self.path)
             # Keras' layer asks the map itself whether the kernel that it saves is quantized.
             self._dtype_policy = self.dtype_policy[self.path]
         super().build(input_shape)

@@ -15,10 +15,41 @@ class Quantizes:
             super().quantize(mode, config, filters, **kwargs)
 
 
+@keras.saving.register_keras_serializable("bert_tf")
+class QuantizedParts(keras.dtype_policies.DTypePolicyMap):
+    """The dtype policies of quantized parts, by their paths, and how these were quantized.
+
+    Args:
+        default_policy, policy_map: as of Keras.
+        configs: `{path: keras.quantizers.QuantizationConfig}`.
+    """
+
+    def __init__(self, default_policy=None, policy_map=None, configs=None):
+        super().__init__(default_policy, policy_map)
+        self.configs = configs or {}
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(),
+                "configs": keras.saving.serialize_keras_object(self.configs)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """See `get_config`."""
+        configs = keras.saving.deserialize_keras_object(config["configs"], custom_objects)
+        return super().from_config({**config, "configs": configs}, custom_objects)
+
+
 def in_float32(policy):
     """Return `float32`, but for the quantized parts that a policy of `policy_of` tells apart."""
-    kind = keras.dtype_policies.DTypePolicyMap
-    return kind("float32", dict(policy)) if isinstance(policy, kind) else "float32"
+    if not isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        return "float32"
+    return QuantizedParts("float32", dict(policy), config_by_path(policy))
+
+
+def config_by_path(policy):
+    """Return how the parts that a policy tells apart were quantized, by their paths."""
+    return getattr(policy, "configs", {})  # files of earlier versions do not say
 
 
 def policy_of(layer):
@@ -30,6 +61,9 @@ def policy_of(layer):
     policy = layer.dtype_policy
     if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
         policy = policy.default_policy
-    quantized = {part.path: part.dtype_policy for part in layer._flatten_layers(include_self=False)
+    quantized = {part.path: part for part in layer._flatten_layers(include_self=False)
                  if part.quantization_mode is not None}
-    return keras.dtype_policies.DTypePolicyMap(policy.name, quantized) if quantized else policy
+    return QuantizedParts(
+        policy.name, {path: part.dtype_policy for path, part in quantized.items()},
+        {path: part.quantization_config for path, part in quantized.items()
+         }) if quantized else policy

@@ -1,8 +1,8 @@
 """The passages of a corpus: TSV, CSV, JSONL, a JSON list, Parquet, plain text, SQuAD's JSON.
 
 - A table has a column (JSON: a field) `text`, and may have `id` (or `_id`, as in BEIR) and `title`.
-- A `.tsv` or `.csv` whose first row names no such column has no header: its columns are `text`;
-  `id` and `text`; or `id`, `text` and `title`.
+- A `.tsv` or `.csv` whose first row names no such column, or is said to be no header, has none: its
+  columns are `text`; `id` and `text`; or `id`, `text` and `title`.
 - Any other name: a passage a line; blank lines are passed over.
 - A `.json` object is SQuAD's or KorQuAD's: each paragraph is a passage, with its article's title.
 
@@ -24,7 +24,7 @@ from bert_tf.data.tables import (
     read_rows,
     read_text_lines,
 )
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 
 _IDS = ("id", "_id")
@@ -106,20 +106,27 @@ def _named(path, form, columns):
 
 def _table(path, form):
     """Return the rows of a table as `read_rows` does, by the names of the columns."""
-    try:
-        return _begun(read_rows(path, ["text"], [*_IDS, "title"], form))
-    except NoColumn as error:
-        if written_as(path) or form.header:
-            raise
-        no_header = error
+    no_header = None
+    if form.header is not False or written_as(path):
+        try:
+            return _begun(read_rows(path, ["text"], [*_IDS, "title"], form))
+        except NoColumn as error:
+            if written_as(path) or form.header:
+                raise
+            no_header = error
     usual = DELIMITERS["comma" if files.suffix(path) == ".csv" else "tab"]
     form = dataclasses.replace(form, header=False, delimiter=form.delimiter or usual)
     rows = read_rows(path, ["0"], ["1", "2", "3"], form)
-    first = next(rows)
+    first = next(rows, None)
+    if first is None:
+        return ()
     names = _WITHOUT_HEADER.get(len(first[1]))
     named = {*_IDS, "text", "title"} & {value.strip().lower() for value in first[1].values()}
-    if names is None or (named and len(names) > 1):
+    if no_header and (names is None or (named and len(names) > 1)):
         raise no_header  # more columns, which only a header can tell apart, or one without texts
+    if names is None:
+        raise UsageError(explain(f"{first[0]}: more than three columns without a header",
+                                 "text; id and text; or id, text and title"))
     return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(), strict=True)))
             for where, row in itertools.chain([first], rows))
 

@@ -3,7 +3,7 @@
 import os
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.retrieval.build_index import APPROXIMATE, MANIFEST
+from bert_tf.retrieval.build_index import APPROXIMATE, BEGUN, MANIFEST
 from bert_tf.retrieval.shards import Passages, shard_name
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tokenization.texts import text_list
@@ -118,17 +118,21 @@ def kind_of(about):
 
 def read_manifest(folder):
     """Return the manifest of an index, whose entries are such as a build writes."""
-    path = os.path.join(folder, MANIFEST)
-    if not files.exists(path):
+    path, names = os.path.join(folder, MANIFEST), files.list_folder(folder)
+    if MANIFEST not in names and any(
+            name == BEGUN or name.startswith("shard-") for name in names):
         raise UsageError(explain(f"{folder} holds no finished index",
                                  attempt="bert_tf.index build again, which goes on with it"))
-    found = manifest.read(path)
+    found = manifest.read(path) if MANIFEST in names else {}
     options = found.get("options", {})
     if not {"dimensions", "precision"} <= options.keys():
-        raise UsageError(explain(f"{folder} holds no index", "what bert_tf.index build wrote"))
+        raise UsageError(explain(
+            f"{folder} {'holds no index' if files.exists(folder) else 'does not exist'}",
+            "the folder of an index",
+            "python -m bert_tf.index build --model MODEL --corpus PASSAGES --output FOLDER"))
     shards, scale = found.get("shards"), found.get("scale")
     if not (type(found.get("passages")) is type(shards) is int
-            and 0 < shards <= len(files.list_folder(folder))
+            and 0 < shards <= len(names)
             and isinstance(found.get("files"), dict)
             and (options["precision"] == "float32" or isinstance(scale, float))):
         raise BertTfError(explain(f"{path} is damaged", attempt=AGAIN))

@@ -15,6 +15,7 @@ import sys
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import disk, encodings, lease, object_store, staging
+from bert_tf.storage.file_forms import is_compressed, refuse_packed, suffix  # noqa: F401
 from bert_tf.storage.object_store import is_remote  # noqa: F401
 
 
@@ -92,16 +93,6 @@ def read_ranges(path, ranges):
             yield from _place(path).read_ranges([(path, *each) for each in ranges])
 
 
-def is_compressed(path):
-    """Return whether a file is a `.gz`, by its name, in letters of either size."""
-    return os.fspath(path).lower().endswith(".gz")
-
-
-def suffix(path):
-    """Return the end of a name by which the file's form is known: small letters, without `.gz`."""
-    return os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
-
-
 def open_binary(path):
     """Open for reading bytes; a name ending in `.gz` is decompressed."""
     stream = open_stored(path)
@@ -120,9 +111,11 @@ def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict"):
         encoding, errors: as of `encodings.Decoder`.
 
     Raises:
+        UsageError: the file is an archive, by its name.
         BertTfError: unreadable, or damaged gzip; the line number is named.
         EncodingError: the text is of another encoding; line and column are named.
     """
+    refuse_packed(path)
     with explained("read", path), open_binary(path) as stream:
         yield from encodings.line_blocks(stream, path, block_size, encoding, errors)
 

@@ -252,8 +252,8 @@ BIAS, POOLER = "cls/predictions/output_bias", "bert/pooler/dense/kernel"
 @pytest.mark.parametrize(("family", "spoil", "message"), [
     ("bert", lambda path: rewrite(path, lambda t: {n: v for n, v in t.items() if n != POOLER}),
      rf"- {POOLER} \(8, 8\)$"),
-    ("bert", lambda path: rewrite(path, lambda t: {**t, "output_bias": t[BIAS]}),
-     r"\+ output_bias \(30,\)$"),
+    ("bert", lambda path: rewrite(path, lambda t: {**t, "bert/bias": t[BIAS]}),
+     r"\+ bert/bias \(30,\)$"),
     ("bert", lambda path: rewrite(path, lambda t: {**t, POOLER: t[POOLER][:5]}),
      rf"{POOLER} expected \(8, 8\), found \(5, 8\)$"),
     ("bert", lambda path: rewrite(path, lambda t: {**t, POOLER: np.zeros((8, 8), np.int32)}),

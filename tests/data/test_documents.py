@@ -39,7 +39,7 @@ def test_plain_text(write_file, name, split, expected):
     ("sentences", [["One.", "Two three."], ["Four."]]),
     ("none", [["One. Two three."], ["Four."]]),
 ])
-@pytest.mark.parametrize("name", ["a.JSONL", "a.jsonl.gz"])
+@pytest.mark.parametrize("name", ["a.JSONL", "a.jsonl.gz", "a.ndjson"])
 def test_json_lines(write_file, name, split, expected):
     lines = [{"text": "One. Two\n\nthree.", "id": 1}, {"text": " \n"}, {"text": "Four."}]
     path = write_file(name, "\n".join(map(json.dumps, lines)) + "\n\n")
@@ -144,15 +144,32 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch):
         expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["c4.json.gz", "texts.JSON", "texts.parquet", "texts.tar.gz",
-                                  "texts.tgz"])
-def test_what_is_no_text_by_its_name_is_refused(tmp_path, name):
+@pytest.mark.parametrize("name, message", [
+    ("c4.json.gz", "is no text, by its name; expected .*jsonl"),
+    ("texts.JSON", "is no text, by its name"), ("texts.parquet", "is no text, by its name"),
+    ("texts.tar.gz", "is an archive or compressed")])
+def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(UsageError, match=f"{name} is no text, by its name; expected .*jsonl"):
+    with pytest.raises(UsageError, match=f"{name} {message}"):
         expand_inputs([str(tmp_path / "*")], str(tmp_path))
     for read in (read_texts, read_documents):
-        with pytest.raises(UsageError, match=f"{name} is no text, by its name"):
+        with pytest.raises(UsageError, match=f"{name} {message}"):
             next(read([str(tmp_path / name)]))
+
+
+def test_what_a_run_wrote_into_its_folder_is_no_text_of_its_own(tmp_path, capsys):
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    text, others = tmp_path / "vocab.txt", [tmp_path / "run" / name for name in (
+        "metrics.jsonl", "model/vocab.txt", "vocab.txt")]
+    for path in (text, *others):
+        path.write_text("a\n")
+    run = str(tmp_path / "run")
+    assert expand_inputs([str(tmp_path / "**" / "*")], run) == [str(text)]
+    assert capsys.readouterr().err == (f"note: {', '.join(map(str, others))} left out of the text: "
+                                       "written by a run\n")
+    assert expand_inputs([str(others[2])], run) == [str(others[2])]
+    with pytest.raises(UsageError, match="no text remains; .*written by a run"):
+        expand_inputs([str(tmp_path / "run" / "*.txt")], run)
 
 
 def test_a_pipe_cannot_be_read_again(tmp_path):
@@ -179,8 +196,9 @@ def test_vocabulary_and_excluded_texts_are_no_input(write_file, tmp_path, capsys
     text, dev, vocab = (write_file(name, "a\n") for name in ("a.txt", "dev.txt", "vocab.txt"))
     (tmp_path / "link.txt").symlink_to(dev)
     pattern, apart = str(tmp_path / "*.txt"), [vocab, str(tmp_path / "link.txt")]
-    assert expand_inputs([pattern], str(tmp_path), apart=apart) == [text]
-    left_out = f"left out of --input, as vocabulary or by --exclude: {dev}, {apart[1]}, {vocab}"
-    assert capsys.readouterr().err == f"note: {left_out}\n"
-    with pytest.raises(UsageError, match="no text remains; left out of --input"):
-        expand_inputs([dev], str(tmp_path), apart=apart)
+    run = str(tmp_path / "run")
+    assert expand_inputs([pattern], run, apart=apart) == [text]
+    assert capsys.readouterr().err == (f"note: {dev}, {apart[1]}, {vocab} left out of the text: the "
+                                       "vocabulary, or excluded\n")
+    with pytest.raises(UsageError, match="no text remains; .*the vocabulary, or excluded"):
+        expand_inputs([dev], run, apart=apart)

@@ -9,11 +9,12 @@ import pytest
 from sentiment import MARKS, config, tokenizer
 
 import bert_tf
-from bert_tf import cli, evaluate
+from bert_tf import cli, evaluate, text_signatures
 from bert_tf.data.table_form import TableForm
 from bert_tf.embedder import Embedder
 from bert_tf.errors import UsageError
 from bert_tf.evaluate import queries, retrieval
+from bert_tf.evaluate.systems import Reranker
 from bert_tf.retrieval import bm25
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.storage import files
@@ -130,6 +131,15 @@ def test_only_the_data_have_no_header(folder, tmp_path):
         assert measure(folder, tmp_path / "out", data, *words, "--overwrite") == 0
         metrics.append(files.read_json(str(tmp_path / "out" / "results.json"))["metrics"])
     assert metrics[0] == metrics[1]
+
+
+def test_queries_without_a_header_and_judgements_beside_them(folder, tmp_path, capsys):
+    (tmp_path / "queries.tsv").write_text("q1\tfine music\nq2\tend\n")
+    (tmp_path / "corpus.tsv").write_text("\n".join(CORPUS.splitlines()[1:]))
+    for words in ((), ("--no-header",)):
+        assert measure(folder, tmp_path / "out", tmp_path / "queries.tsv", *words, "--overwrite",
+                       "--qrels", str(folder / "trec.txt"), corpus=tmp_path / "corpus.tsv") == 0
+        assert "2 queries, 4 passages\nbm25: mrr@10 1.0000" in capsys.readouterr().out
 
 
 def test_systems_beside_each_other(folder, tmp_path, eager):
@@ -258,6 +268,15 @@ def test_refused(folder, tmp_path, capsys, monkeypatch, data, words, code, messa
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert not (tmp_path / "out" / "results.json").exists()
+
+
+def test_an_exported_embedder_is_no_reranker(folder, tmp_path, monkeypatch):
+    (tmp_path / "saved_model.pb").touch()
+    monkeypatch.setattr(text_signatures, "_exported", lambda _: text_signatures._built(
+        str(folder / "embedder"), "float32"))
+    with pytest.raises(UsageError, match=f"{tmp_path}, a SavedModel that gives no number .*; "
+                                         "expected that of a cross-encoder, or the model folder"):
+        Reranker(str(tmp_path))
 
 
 def test_a_missing_package_is_told_before_vectors_are_computed(folder, tmp_path, capsys,

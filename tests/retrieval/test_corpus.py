@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from bert_tf.data.table_form import TableForm
 from bert_tf.errors import BertTfError
 from bert_tf.retrieval.corpus import Passage, read_corpus
 
@@ -23,6 +24,7 @@ SQUAD = {"data": [{"title": "River_Seine", "paragraphs": [{"context": "A", "qas"
     ("a.jsonl", '{"_id": 5, "text": "one", "title": "T"}\n\n{"_id": "b", "text": "two"}\n',
      [Passage("5", "one", "T"), Passage("b", "two")]),
     ("a.jsonl", '{"text": "one"}\n\n{"text": "two"}\n', [Passage("1", "one"), Passage("3", "two")]),
+    ("a.ndjson", '{"text": "one"}\n', [Passage("1", "one")]),
     ("a.json", '[{"text": "one"}]', [Passage("1", "one")]),
     ("a.txt", "one\n\n two\tx\n", [Passage("1", "one"), Passage("3", " two\tx")]),
     ("a.json", json.dumps(SQUAD), [Passage("0.0", "A", "River Seine"),
@@ -33,6 +35,19 @@ def test_forms(tmp_path, name, text, expected, packed):
     path = tmp_path / (name + ".gz" * packed)
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     assert list(read_corpus(path)) == expected
+
+
+def test_without_a_header_by_request(tmp_path):
+    path = tmp_path / "a.tsv"
+    without = TableForm(header=False)
+    path.write_text("id\ttext\nx\tone\n")
+    assert list(read_corpus(path, without)) == [Passage("id", "text"), Passage("x", "one")]
+    path.write_text("x\tone\tT\twiki\n")
+    with pytest.raises(BertTfError, match="a.tsv line 1: more than three columns without a header"):
+        list(read_corpus(path, without))
+    path.write_text("")
+    with pytest.raises(BertTfError, match="no passage"):
+        list(read_corpus(path, without))
 
 
 def test_ids_of_several_files_and_what_is_searched(tmp_path):
@@ -67,6 +82,8 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
     ("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}', r"paragraphs\[0\]: no 'context'"),
     ("a.txt", "\n\n", "no passage"),
     ("a.txt", "", "no passage"),
+    ("a.tar.gz", "", "a.tar.gz is an archive .*; try unpacking it first"),
+    ("a.zip", "PK\3\4", "a.zip is an archive"),
 ])
 def test_refused(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)

@@ -216,7 +216,7 @@ def test_refused(tmp_path, corpus, monkeypatch):
         index.search_vectors(np.ones((1, WIDTH)), 0)
     with pytest.raises(UsageError, match="without a model"):
         VectorIndex(index.folder).search("x")
-    with pytest.raises(UsageError, match="no finished index"):
+    with pytest.raises(UsageError, match="holds no index; .*bert_tf.index build"):
         VectorIndex(str(tmp_path))
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(BertTfError, match="no passage"):

@@ -3,7 +3,6 @@
 import errno
 import gzip
 import os
-import pathlib
 import socket
 import sys
 
@@ -25,12 +24,6 @@ def test_lines_whatever_the_blocks(tmp_path_factory, lines, block_size, end, nam
         stream.write(data)
     read = [line for block in files.read_line_blocks(path, block_size) for line in block]
     assert read == lines
-
-
-@pytest.mark.parametrize(("path", "suffix"), [
-    ("a.b/C.JSONL.GZ", ".jsonl"), (pathlib.Path("a.csv"), ".csv"), ("s3://bucket.gz/name", "")])
-def test_the_form_of_a_file_is_known_by_the_end_of_its_name(path, suffix):
-    assert files.suffix(path) == suffix
 
 
 @pytest.mark.parametrize("block_size", [4, 1 << 20])

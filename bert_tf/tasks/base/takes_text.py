@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import functools
 import itertools
 import numbers
 import types
@@ -34,6 +35,13 @@ class TakesText:
     """
 
     preprocessor = None
+
+    def __init_subclass__(cls, **options):
+        """Count steps of a subclass's own as steps too."""
+        super().__init_subclass__(**options)
+        for name in ("train_step", "test_step", "predict_step"):
+            if name in vars(cls):
+                setattr(cls, name, _as_step(vars(cls)[name]))
 
     @property
     def reader(self):
@@ -195,6 +203,15 @@ def _step():
         yield
     finally:
         _in_step.reset(token)
+
+
+def _as_step(method):
+    @functools.wraps(method)
+    def step(*args, **kwargs):
+        with _step():
+            return method(*args, **kwargs)
+
+    return step
 
 
 def numbers_of(column):

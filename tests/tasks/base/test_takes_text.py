@@ -19,13 +19,27 @@ from bert_tf.tokenization.tokenizer import Tokenizer
 TEXTS = ["a b c", "d", "e f"]
 
 
+class OwnSteps(Classifier):
+    """Steps that Keras' are not called for."""
+
+    def train_step(self, data):
+        return {"loss": self.compute_loss(data[0], data[1], self(data[0], training=True))}
+
+    def test_step(self, data):
+        return {"loss": self.compute_loss(data[0], data[1], self(data[0], training=False))}
+
+    def predict_step(self, data):
+        return self(data[0], training=False)
+
+
+@pytest.mark.parametrize("model_class", [Classifier, OwnSteps])
 @pytest.mark.parametrize("eagerly", [True, False])
-def test_text_is_analysed_once(eagerly, monkeypatch):
+def test_text_is_analysed_once(eagerly, model_class, monkeypatch):
     """Analysing again what was analysed changes some texts."""
     seen = []
     monkeypatch.setattr(morphemes, "analyse", lambda texts, progress: seen.extend(texts) or texts)
     preprocessor = TextPreprocessor(Tokenizer(VOCABULARY, pretokenize="morphemes"), 16)
-    model = Classifier(CONFIG, ["no", "yes"], preprocessor=preprocessor)
+    model = model_class(CONFIG, ["no", "yes"], preprocessor=preprocessor)
     encoder = TextEncoder(CONFIG, TextPreprocessor(preprocessor.tokenizer, 16))
     for each in (model, encoder):
         each.compile("sgd", run_eagerly=eagerly)
