@@ -125,6 +125,15 @@ def column_names(path, form=AS_FOUND, inner=True):
     return (list(map(str, range(len(fields)))) if form.header is False else _header(fields)), form
 
 
+def has_column(path, column, form=AS_FOUND):
+    """Return whether any of a file's first rows has a column, as `read_rows` reads it."""
+    try:
+        rows = itertools.islice(read_rows(path, [column], form=form), _SAMPLE)
+        return any(not isinstance(row, BadRow) for _, row in rows)
+    except BertTfError:  # no such column, or no table
+        return False
+
+
 def read_text_lines(path, form=AS_FOUND):
     """Yield `(where, {"text": line})` of a file that is no table, as `read_rows` does."""
     for number, line in enumerate(_lines(path, form), 1):

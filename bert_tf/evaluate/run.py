@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.converters.own_folder import own_path
+from bert_tf.data.tables import has_column
 from bert_tf.embedder import deciding_files
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetune.config import (
@@ -95,6 +96,7 @@ class Evaluation(OutputFolder):
         if self.options.task is None and known.get("task") is None:
             raise UsageError(explain(f"--model {self.options.model} does not say what it was "
                                      "fine-tuned for", "--task"))
+        self.asked = self.options.columns()
         self.options = completed(self.options, known)
         self.options.check_type(self.options.task, find_task(self.options.task).type)
         return [self.options.data, *deciding_files(self.options.model)]
@@ -128,7 +130,7 @@ class Evaluation(OutputFolder):
         task = find_task(options.task, about.get("problem") == "multi_label")
         task_type = make_type(task, self.type_options(), about["task"])
         task_type.check_model(about, options.model)
-        examples, left_out = options.read_examples(task, options.data)
+        examples, left_out = self.columns_there().read_examples(task, options.data)
         task_type.check_examples(examples, about, served)
         if served:
             check_processor(model)
@@ -146,12 +148,23 @@ class Evaluation(OutputFolder):
                 "model": options.model, "seconds": round(time.monotonic() - self.started, 1),
                 "command": self.command}, (task_type, examples, predictions)
 
+    def columns_there(self):
+        """The options without a column of ids that the run had and the data lacks."""
+        options = self.options
+        if options.id_column in (None, self.asked.get("id")) or has_column(
+                options.data, options.id_column, options.form()):
+            return options
+        return options.replace(id_column=None)
+
     def type_options(self):
         """The options that the model was trained with, or their defaults, and those given now."""
         run = os.path.join(self.found.path, RUN)
         trained = manifest.read(run)["options"] if files.exists(run) else {}
         given = {name: value for name, value in self.options.to_dict().items() if value is not None}
-        values = {current_name(name): value for name, value in trained.items()} | given
+        values = {current_name(name): value for name, value in trained.items()}
+        if not find_task(self.options.task).unanswerable:
+            values.pop("null_threshold", None)
+        values |= given
         return FinetuneConfig(task=self.options.task, train="", dev="", output_dir="", **{
             name: value for name, value in values.items() if name in _HEEDED})
 

@@ -19,8 +19,10 @@ def report(options, results, version):
         version: path of the SavedModel, or None.
     """
     if len(results["seeds"]) > 1:
-        print(f"mean of {len(results['seeds'])} seeds: "
-              f"{shown(results['mean'], results['deviation'])}")
+        sound = sum("metrics" in record for record in results["seeds"])
+        of = "" if sound == len(results["seeds"]) else f"{sound} of "
+        print(f"mean of {of}{len(results['seeds'])} seeds: "
+              f"{shown(results['mean'], results['deviation'] if sound > 1 else None)}")
     print(f"best: {shown(results['metrics'])}")
     if "test_metrics" in results:
         print(f"test: {shown(results['test_metrics'])}")

@@ -59,6 +59,9 @@ def main(argv=None):
         print(f"{made['bad_rows']:,} bad rows in {config.output_dir}/bad_rows.jsonl")
     if made["metrics"]:
         print(f"{made['labelled']:,} labelled rows: {shown(made['metrics'])}")
+    if made.get("unknown_labels"):  # not counted by earlier versions
+        print(f"{made['unknown_labels']:,} rows are not measured: the model does not know their "
+              "label")
 
 
 cli.make_callable(__name__, predict)

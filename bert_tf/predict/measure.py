@@ -19,18 +19,19 @@ def measure(name, several, rows, columns, shards):
         shards: iterable of `(places, predicted)`: for each shard the file and line of its rows,
             and an iterable of dicts of what was predicted of them.
 
-    Returns: `{metric: float}`, and the number of rows with a label; `{}` and 0 where there is no
-        column with labels, or the files are none of the task's examples, such as a table of
-        questions for a task of SQuAD's files.
+    Returns: `{metric: float}`, the number of rows with a label, and of those with one that the
+        model does not know, which are not measured; `{}` and zeros where there is no column with
+        labels, or the files are none of the task's examples, such as a table of questions for a
+        task of SQuAD's files.
     """
     if name not in tasks():
-        return {}, 0
+        return {}, 0, 0
     task = find_task(name, several and find_task(name).several is not None)
     task_type = make_type(task, FinetuneConfig(task=name, train="", dev="", output_dir="",
                                                text_b_column=columns.get("text_b")))
     if not task_type.measures_rows:
-        return {}, 0
-    examples, predictions = [], []
+        return {}, 0, 0
+    examples, predictions, unknown = [], [], 0
     predicted = ((place, row) for places, found in shards
                  for place, row in zip(places, found, strict=True))
     try:
@@ -43,9 +44,10 @@ def measure(name, several, rows, columns, shards):
             if prediction is not None:
                 examples.append(example.without_text())
                 predictions.append(prediction)
+            unknown += prediction is None
     except BertTfError:  # what can be predicted need not be labelled
-        return {}, 0
-    return (task_type.metrics(examples, predictions) if examples else {}), len(examples)
+        return {}, 0, 0
+    return (task_type.metrics(examples, predictions) if examples else {}), len(examples), unknown
 
 
 def _labelled(task, rows, columns):

@@ -24,6 +24,7 @@ from bert_tf.predict.work import BAD_ROWS, PREDICTIONS, Work, ignored, load
 from bert_tf.predict.writer import FORMATS
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.registry import answering_signatures, find_task
+from bert_tf.tasks.token_classification.files import check_untagged
 from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
@@ -65,6 +66,8 @@ class Prediction(OutputFolder):
             return before
         # What the options or the columns are wrong for leaves nothing behind.
         predictor = load(options)
+        for path in paths if predictor.signature == "tag" else ():
+            check_untagged(path, options.form())
         rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),
                     options.shard_size, needs_id="id" in self.asked)
         work = Work(options, rows, FORMATS[options.format](rows, predictor))
@@ -80,11 +83,11 @@ class Prediction(OutputFolder):
             raise BadRow(first) if first else BertTfError(explain(
                 f"{', '.join(paths)}: no rows", "one or more"))
         files.clean_temporary(self.path(PREDICTIONS))  # of workers that died and were replaced
-        metrics, labelled = self._metrics(work, predictor)
+        metrics, labelled, unknown = self._metrics(work, predictor)
         return manifest.write(
             self.path(MANIFEST), stored, paths, begun=self.path(BEGUN), model=options.model,
             signature=predictor.signature, **made, metrics=metrics, labelled=labelled,
-            command=self.command,
+            unknown_labels=unknown, command=self.command,
             files=checksums.facts(self.path(), [BAD_ROWS, *(
                 f"{PREDICTIONS}/{name}" for name in files.list_folder(self.path(PREDICTIONS)))]))
 
@@ -112,14 +115,14 @@ class Prediction(OutputFolder):
     def _metrics(self, work, predictor):
         """Return what `measure` does, of the shards as they were written."""
         if predictor.signature not in answering_signatures(self.task):
-            return {}, 0
+            return {}, 0, 0
         columns = self.options.columns()
         if work.rows.id != columns.get("id"):  # that of other tables
             columns.pop("id", None)
         label = {**(find_task(self.task).columns or {}), **columns}.get("label")
         if label and all(source.holds == ".parquet" and not {label, label.partition(".")[0]} & {
                 *source.names} for source in work.rows.sources):
-            return {}, 0  # which reading all of it would tell, too
+            return {}, 0, 0  # which reading all of it would tell, too
         shards = ((block.places, work.writer.read(work.shard(block.number)))
                   for block in work.blocks(ignored))
         return measure(self.task, "chosen" in predictor.columns, work.rows, columns, shards)

@@ -147,7 +147,9 @@ def read_json(path, encoding=None):
     try:
         return json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
-        raise BertTfError(f"{path} line {error.lineno}: invalid JSON: {error.msg}") from error
+        lines = "naming it .jsonl if each line is a value" if error.msg == "Extra data" else ""
+        raise BertTfError(explain(f"{path} line {error.lineno}: invalid JSON: {error.msg}",
+                                  attempt=lines)) from error
     except RecursionError as error:
         raise BertTfError(f"{path}: invalid JSON: nested too deeply") from error
     except ValueError as error:  # of Python's own bound

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_tf.data.table_form import TableForm
-from bert_tf.data.tables import BadRow, read_rows
+from bert_tf.data.tables import BadRow, has_column, read_rows
 from bert_tf.errors import BertTfError, UsageError
 
 ROWS = [{"id": "1", "text": 'He said "no"', "label": "b"},
@@ -92,6 +92,17 @@ def test_quotes_of_tsv_are_characters(write_file):
     text = 'text\tlabel\n"open\t1\nnot "" doubled"\t0\n'
     read = list(read_rows(write_file("a.tsv", text), ["text"]))
     assert [row["text"] for _, row in read] == ['"open', 'not "" doubled"']
+
+
+@pytest.mark.parametrize(("name", "text", "there", "missing"), [
+    ("a.csv", "text;id\na, b;1\n", ["id", "1"], ["uid", "2"]),
+    ("a.tsv", "a\tx\nb\ty\n", ["1"], ["id", "2"]),
+    ("a.jsonl", '{"text": "a"}\n{"text": "b", "of": {"id": 1}}\n', ["of.id"], ["id", "1"]),
+    ("a.json", '{"data": []}', [], ["data"])])
+def test_whether_a_column_is_there(write_file, name, text, there, missing):
+    path = write_file(name, text)
+    assert all(has_column(path, column) for column in there)
+    assert not any(has_column(path, column) for column in missing)
 
 
 def test_fields_of_objects_within(write_file):

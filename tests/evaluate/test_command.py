@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import types
 
 import pytest
 from sentiment import config, examples, options, tokenizer, write_table
@@ -9,6 +10,8 @@ from sklearn import metrics
 from tiny_model import only_signatures
 
 from bert_tf import cli, evaluate, finetune
+from bert_tf.evaluate.config import EvaluateConfig
+from bert_tf.evaluate.run import Evaluation
 from bert_tf.finetune.trained_on import write_trained_on
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import checksums, files, manifest
@@ -118,6 +121,40 @@ def test_a_run_knows_task_and_columns_and_what_it_learned_from(folder, tmp_path,
     assert not (tmp_path / "3").exists()
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_ids_that_a_run_had_need_not_be_there(folder, tmp_path, name, capsys, eager):
+    run = tmp_path / "run"
+    shutil.copytree(folder / "run", run)
+    checksums.write_sealed(str(run / "results.json"), {"task": "classify",
+                                                       "columns": {"id": "number"}})
+    rows = [{"number": f"n{number}", "text": each.text_a, "label": each.label}
+            for number, each in enumerate(examples(4))]
+
+    def measured(output, columns, *words):
+        lines = [json.dumps({key: row[key] for key in columns}) for row in rows] if (
+            name == "a.jsonl") else ["\t".join(columns), *(
+                "\t".join(row[key] for key in columns) for row in rows)]
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+        code = cli.run(evaluate.main, ["--model", str(run), "--data", str(tmp_path / name),
+                                       "--output_dir", str(tmp_path / output), *words])
+        return code or [line["id"] for line in lines_of(tmp_path / output)]
+
+    assert measured("with", ["number", "text", "label"]) == ["n0", "n1", "n2", "n3"]
+    assert measured("without", ["text", "label"]) == ["0", "1", "2", "3"]
+    assert measured("asked", ["text", "label"], "--id_column", "number") in (1, 2)
+    assert "'number' among text, label" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("task", "given", "used"), [
+    ("squad_v2", None, 1.5), ("korquad", None, None), ("squad_v2", 2.0, 2.0)])
+def test_a_threshold_of_a_run_is_for_questions_without_an_answer(tmp_path, task, given, used):
+    (tmp_path / "run.json").write_text(json.dumps({"options": {"null_threshold": 1.5}}))
+    evaluation = Evaluation(EvaluateConfig(
+        task=task, model=str(tmp_path), data="", null_threshold=given), None)
+    evaluation.found = types.SimpleNamespace(path=str(tmp_path))
+    assert evaluation.type_options().null_threshold == used
+
+
 def test_once_is_enough(folder, tmp_path, capsys, monkeypatch, eager):
     assert measure(folder, "model", tmp_path) == 0
     monkeypatch.setattr("bert_tf.evaluate.run.from_pretrained", None)
@@ -139,11 +176,12 @@ def test_what_is_taken_away_is_measured_again(folder, tmp_path, name, eager):
 
 
 @pytest.mark.parametrize("model", ["model", "saved/1"])
-def test_an_unknown_label_is_told_with_its_line(folder, model, tmp_path, capsys):
+def test_unknown_labels_are_counted_and_told_with_the_first_line(folder, model, tmp_path, capsys):
     table = tmp_path / "data.tsv"
-    table.write_text("text\tlabel\nthe film\tgood\nthe end\tbest\n")
+    table.write_text("text\tlabel\nthe film\tgood\nthe end\tbest\na end\tbest\n")
     assert measure(folder, model, tmp_path / "out", "--data", str(table)) == 1
-    assert f"{table} line 3: label='best' is unknown; expected one" in capsys.readouterr().err
+    assert ("labels that the model does not know: 'best' (2); the first: "
+            f"{table} line 3; expected bad, good; try removing") in capsys.readouterr().err
 
 
 def test_what_a_graph_has_of_its_own_cannot_be_changed(folder, tmp_path, capsys):

@@ -253,6 +253,28 @@ def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):
     assert manifest["labelled"] == (COUNT if count == COUNT else 0)
 
 
+def test_rows_whose_label_the_model_does_not_know_are_told(model, write_file, tmp_path, capsys):
+    source = write_file("a.tsv", "text\tlabel\nthe film\tgood\nthe end\tnew\n")
+    assert run(model, source, tmp_path / "out", "--task", "classify") == 0
+    printed = capsys.readouterr().out
+    assert "1 labelled rows: " in printed
+    assert "1 rows are not measured: the model does not know their label" in printed
+
+
+class Tagger:
+    """A predictor that is not asked."""
+
+    signature = "tag"
+
+
+def test_words_with_their_tags_are_no_texts(model, write_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bert_tf.predict.work, "Predictor",
+                        lambda *arguments: Tagger())
+    assert run(model, write_file("a.conll", "Ann\tB-PER\n"), tmp_path / "out") == 2
+    assert "a.conll: words with their tags; expected a text a line" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_lines_of_text_have_no_columns_that_a_run_knows(model, tmp_path, capsys):
     os.makedirs(tmp_path / "run")
     os.symlink(model, tmp_path / "run" / "model")

@@ -27,7 +27,22 @@ def test_what_is_predicted_need_not_be_of_the_form_of_labelled_files(write_file)
     rows = rows_of([path], QUESTIONS)
     places = [(f"{path} line 2",)]
     found = [(each, [{"answer": "Ann"}]) for each in places]
-    assert measure("squad_v2", False, rows, {}, found) == ({}, 0)
+    assert measure("squad_v2", False, rows, {}, found) == ({}, 0, 0)
+
+
+@pytest.mark.parametrize("task", ["conll", "klue_ner", "squad_v2"])
+def test_a_table_is_not_read_as_tagged_words_or_squad(monkeypatch, task):
+    """Else all of it would be one sentence."""
+    monkeypatch.setattr("bert_tf.predict.measure._labelled", None)
+    assert measure(task, False, None, {}, []) == ({}, 0, 0)
+
+
+def test_rows_with_a_label_that_the_model_does_not_know_are_counted(write_file):
+    rows = rows_of([write_file("a.tsv", "text\tlabel\na\tgood\nb\tnew\nc\t\n")])
+    (block,) = rows.blocks(bad=None)
+    told = {"label": "good", "probabilities": {"bad": 0, "good": 1}}
+    metrics, *counts = measure("classify", False, rows, {}, [(block.places, [told] * 3)])
+    assert (metrics["accuracy"], counts) == (1, [1, 1])
 
 
 def test_answers_are_measured_whatever_their_ids(tmp_path):
@@ -38,7 +53,7 @@ def test_answers_are_measured_whatever_their_ids(tmp_path):
     rows = rows_of(paths, QUESTIONS)
     places = [f"{path} line 1" for path in paths]
     for answers, expected in ((["Ann", "Bob"], 100), (["Bob", "Bob"], 50), (["Bob", "Ann"], 0)):
-        metrics, labelled = measure("span", False, rows, {}, [
+        metrics, labelled, _ = measure("span", False, rows, {}, [
             (places, [{"answer": answer} for answer in answers])])
         assert (metrics["exact_match"], labelled) == (expected, 2)
 
@@ -60,7 +75,7 @@ def test_numbers_count_after_a_header_that_the_form_states(write_file):
     assert block.texts == {"text": ["the film", "the end"]}
     assert block.columns == {"id": ["2", "3"], "stars": ["5", "1"], "review": block.texts["text"]}
     predicted = [(block.places, [{"label": "5", "probabilities": {"1": 0, "5": 1}}] * 2)]
-    metrics, labelled = measure("classify", False, rows, columns, predicted)
+    metrics, labelled, _ = measure("classify", False, rows, columns, predicted)
     assert (metrics["accuracy"], labelled) == (0.5, 2)
 
 

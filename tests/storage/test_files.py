@@ -134,3 +134,10 @@ def test_a_name_that_is_no_utf8_in_json(tmp_path):
     assert files.read_json(str(tmp_path / "a.json")) == value
     files.write_json_lines(str(tmp_path / "a.jsonl"), [value])
     assert files.read_json(str(tmp_path / "a.jsonl")) == value
+
+
+def test_lines_of_json_are_told_their_name(write_file):
+    with pytest.raises(BertTfError, match="line 2: invalid JSON: Extra data; try naming it .jsonl"):
+        files.read_json(write_file("a.json", '{"text": "a"}\n{"text": "b"}\n'))
+    with pytest.raises(BertTfError, match="line 1: invalid JSON: [^;]*$"):
+        files.read_json(write_file("a.json", '{"text"\n'))

@@ -1,12 +1,13 @@
 """Labels, any number of labels or a number for a text or a pair of texts."""
 
 import collections
+import textwrap
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.tasks.base.examples import CHOSEN_FROM, number_of
+from bert_tf.tasks.base.examples import CHOSEN_FROM
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
 from bert_tf.tasks.base.text_features import text_features
@@ -59,16 +60,8 @@ class Classification(TaskType):
 
     def measure_on(self, examples):
         """See `TaskType.measure_on`: labels that no train example has are refused."""
-        known = set(self.known)
-        unknown = [(name, example.where) for example in examples
-                   for name in self._names(example) if name not in known]
-        if unknown:
-            counts = collections.Counter(name for name, _ in unknown)
-            shown = [f"{name!r} ({count:,})" for name, count in counts.most_common(_SHOWN)]
-            more = [f"{len(counts) - _SHOWN} more"] if len(counts) > _SHOWN else []
-            raise BertTfError(explain(
-                f"labels that no train example has: {', '.join(shown + more)}; the first: "
-                f"{unknown[0][1]}", attempt="train examples of them, or removing these rows"))
+        self._refuse_unknown(examples, self.known, "labels that no train example has",
+                             attempt="train examples of them, or removing these rows")
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the text is read by `max_seq_length`, `long`, `stride`."""
@@ -129,10 +122,6 @@ class Classification(TaskType):
         if "predict" not in signatures:
             raise UsageError(explain("a SavedModel without the signature `predict`",
                                      attempt="exporting the model again"))
-        numbers = {name: index for index, name in enumerate(about["labels"])}
-        for example in examples:
-            for name in self._names(example):
-                number_of(name, numbers, example)  # an unknown one is reported with its line
         texts = {"text_a" if self.pair else "text": [example.text_a for example in examples],
                  **({"text_b": [example.text_b for example in examples]} if self.pair else {})}
         if about.get("pretokenize"):
@@ -181,13 +170,17 @@ class Classification(TaskType):
         return measure(gold, predicted, labels)
 
     def check_examples(self, examples, about, served):
-        """See `TaskType.check_examples`: single texts for a model of pairs, and the reverse."""
+        """See `TaskType.check_examples`: single texts for a model of pairs, and the reverse, and
+        labels that it does not know."""
         expected = (about.get("reading") or {}).get("pair", False)
         given = examples[0].text_b is not None
         if expected != given and (expected or served):
             names = ["single texts", "pairs of texts"]
             raise UsageError(explain(f"{examples[0].where}: {names[given]}", names[expected],
                                      "--text_b_column" if expected else "--task classify"))
+        self._refuse_unknown(examples, about["labels"], "labels that the model does not know",
+                             textwrap.shorten(", ".join(about["labels"]), 200),
+                             "removing these rows")
 
     def report(self, examples, predictions, folder):
         """Write `confusion.png` and `confusion.json`, see `write_confusion`; of numbers nothing."""
@@ -195,6 +188,18 @@ class Classification(TaskType):
             return []
         gold, predicted = self._both(examples, predictions)
         return write_confusion(folder, gold, predicted, list(predictions[0]["scores"]))
+
+    def _refuse_unknown(self, examples, known, what, expected="", attempt=""):
+        """Raise BertTfError where examples have other labels than the `known` ones."""
+        known = set(known)
+        unknown = [(name, example.where) for example in examples
+                   for name in self._names(example) if name not in known]
+        if unknown:
+            counts = collections.Counter(name for name, _ in unknown)
+            shown = [f"{name!r} ({count:,})" for name, count in counts.most_common(_SHOWN)]
+            more = [f"{len(counts) - _SHOWN} more"] if len(counts) > _SHOWN else []
+            raise BertTfError(explain(f"{what}: {', '.join(shown + more)}; the first: "
+                                      f"{unknown[0][1]}", expected, attempt))
 
     def _names(self, example):
         """Return the names of the labels of an example, a tuple; of a number none."""

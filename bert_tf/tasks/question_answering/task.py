@@ -32,10 +32,10 @@ class QuestionAnsweringType(TaskType):
 
     models = (QuestionAnswering,)
     answered_by = ("answer",)
-    measures_rows = True
 
     def __init__(self, task, options):
         super().__init__(task, options)
+        self.measures_rows = task.columns is not None  # else its files are no tables
         for name, value in (("class_weights", options.class_weights),
                             ("features", options.features is not None)):
             if value:

@@ -52,6 +52,10 @@ class TagExample(Example):
         """See `Example.texts`."""
         return [self.text]
 
+    def without_text(self):
+        """See `Example.without_text`."""
+        return dataclasses.replace(self, words=(), spaces=(), original=None, group=None)
+
     @property
     def label_names(self):
         """See `Example.label_names`: the type of each entity, or `no entity`."""

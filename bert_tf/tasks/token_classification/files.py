@@ -5,11 +5,12 @@ one and is read as `B-`, as conlleval does: so the first form of CoNLL-2003, wit
 neighbours, becomes the second, and a broken sequence a sound one.
 """
 
+import itertools
 import re
 
 from bert_tf.data.table_form import AS_FOUND, is_table
 from bert_tf.data.tables import BadRow, attempts, read_rows
-from bert_tf.errors import explain
+from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tasks.base.text_files import check_text
 from bert_tf.tasks.token_classification.examples import TagExample
@@ -19,6 +20,7 @@ KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "
 _TAG = re.compile(r"O|[BI]-\S+")
 _DOCUMENT = "-DOCSTART-"
 _COMMENT = "##"
+_SAMPLE = 50  # lines by which a file of tagged words is known
 
 
 def sound_tags(tags):
@@ -196,6 +198,23 @@ def read_tag_table(path, columns, form=AS_FOUND):
                         unit=fitting[0], original=text if isinstance(text, str) else None)
 
     return attempts(read_rows(path, needed, form=form), example)
+
+
+def check_untagged(path, form=AS_FOUND):
+    """Refuse a file of words, each with its tag, where a line is to be a text.
+
+    Raises:
+        UsageError: by the file's name or its first lines it is one.
+    """
+    if is_table(path):
+        return
+    begin = itertools.islice(files.read_lines(path, form.encoding, "surrogateescape"), _SAMPLE)
+    words = [line for line in begin
+             if line.strip() and not line.startswith((_DOCUMENT, _COMMENT))]
+    if files.suffix(path) == ".conll" or len(words) > 1 and all(
+            _TAG.fullmatch(line.split()[-1]) for line in words):
+        raise UsageError(explain(f"{path}: words with their tags", "a text a line, without tags",
+                                 "bert_tf.evaluate, which reads tags"))
 
 
 def _units(where, text):

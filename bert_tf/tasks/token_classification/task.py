@@ -35,10 +35,10 @@ class TokenClassification(TaskType):
 
     models = (TokenClassifier,)
     answered_by = ("tag",)
-    measures_rows = True
 
     def __init__(self, task, options):
         super().__init__(task, options)
+        self.measures_rows = task.columns is not None  # else its files are no tables
         self.unit = options.unit or "word"  # what a tag is of, until the examples are known
         if options.class_weights:
             raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "

@@ -1,16 +1,17 @@
 """Tagged words and characters: CoNLL, KLUE-NER, own tables; sound tags; what is refused."""
 
 import collections
+import contextlib
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.registry import read_task
 from bert_tf.tasks.token_classification.examples import TagExample
-from bert_tf.tasks.token_classification.files import sound_tags
+from bert_tf.tasks.token_classification.files import check_untagged, sound_tags
 
 CONLL_2003 = """-DOCSTART- -X- O O
 
@@ -208,3 +209,13 @@ def test_wrong_sentences_are_counted_and_left_out_whole(write_file):
 def test_a_sentence_of_100_000_characters(write_file):
     path = write_file("a.tsv", "가\tB-PS\n" * 100_000)
     assert len(read_task("klue_ner", path)[0].text) == 100_000
+
+
+@pytest.mark.parametrize(("name", "text", "tagged"), [
+    ("a.txt", CONLL_2003, True), ("a.txt.gz", KLUE, True), ("a.conll", "", True),
+    ("a.txt", "Blood type O\n", False), ("a.txt", "vitamin B-12\nand then\n", False),
+    ("a.tsv", "Ann\tB-PER\nis\tO\n", False)])
+def test_tagged_words_are_known_where_texts_are_expected(write_file, name, text, tagged):
+    expected = pytest.raises(UsageError, match="words with their tags; expected a text a line")
+    with expected if tagged else contextlib.nullcontext():
+        check_untagged(write_file(name, text))

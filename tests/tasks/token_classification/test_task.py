@@ -1,5 +1,6 @@
 """The kind of tasks about tags: from tagged words to features, and from logits to entities."""
 
+import dataclasses
 import json
 
 import keras
@@ -142,6 +143,14 @@ def test_the_report_has_the_wrong_sentences(tmp_path):
     assert wrong[0]["right"] == [{"text": "fine", "label": "x", "start": 4, "end": 8}]
     assert (wrong[0]["entities"], wrong[1]["right"]) == ([], [])
     assert wrong[1]["entities"] == lines[2]["entities"]
+
+
+@pytest.mark.parametrize("unit", ["word", "character"])
+def test_metrics_need_no_words(unit):
+    dev = [dataclasses.replace(sentence(1, "O B-x I-x O"), unit=unit, original="the finedull end")]
+    bare, lines = [each.without_text() for each in dev], [predicted("O B-x O O")]
+    assert (bare[0].words, bare[0].original) == ((), None)
+    assert make().metrics(bare, lines) == make().metrics(dev, lines)
 
 
 @pytest.mark.parametrize(("gold", "line", "note"), [
