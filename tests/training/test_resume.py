@@ -60,7 +60,7 @@ def test_stopped_run_equals_the_undisturbed_one(tiny, more, request):
     options = {**OPTIONS, **more}
     whole, result = tiny.train("whole", **options)
     assert (result["step"], result["best"]["step"]) == (6, 2)
-    stopping = FailingInput(tiny.input(), 3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    stopping = FailingInput(tiny.input(), 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt, match="is saved in .*step_0000000.; the same command"):
         tiny.train("stopped", data=stopping, **options)
