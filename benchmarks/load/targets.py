@@ -8,7 +8,7 @@ AT_MOST = {"p50/peer": 1.0, "p99/peer": 1.0, "start/load": 1.3, "memory": 1.05}
 
 
 def missed_targets(ratios):
-    """Lines for those of the ratios, named `what` or `what, kind`, that are to be others."""
+    """Return lines for those of the ratios, named `what` or `what, kind`, that are to be others."""
     lines = []
     for name, value in ratios.items():
         what = name.split(",")[0]

@@ -47,6 +47,7 @@ def _int8_weights(model, config):
 
 def train_step(config, dtype, batches):
     """As `bert_tf.pretrain` does it."""
+    from bert_tf.data.made_ahead import made_ahead
     from bert_tf.tasks.pretraining.masked_lm import Pretrainer
     from bert_tf.training.config import TrainConfig
     from bert_tf.training.optimizers import build_optimizer
@@ -64,8 +65,9 @@ def train_step(config, dtype, batches):
     def dataset(num_replicas, replicas):
         stacked = {name: [batch[name] for batch in batches] for name in batches[0]}
         first = [number * settings.batch_size for number in range(len(batches))]
-        return tf.data.Dataset.from_tensor_slices(
-            {**stacked, "first_example": tf.constant(first, tf.int64)}).repeat()
+        return made_ahead(tf.data.Dataset.from_tensor_slices(
+            {**stacked, "first_example": tf.constant(first, tf.int64)}).repeat(),
+            lambda each: each, 2)
 
     iterator = iter(make_batches(strategy, dataset))
     train = make_train_step(model, optimizer, strategy, settings)

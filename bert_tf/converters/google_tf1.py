@@ -101,7 +101,7 @@ class _Format:
     rows: tuple[Row, ...]
     constants: Mapping[str, object] = dataclasses.field(default_factory=dict)  # one value known
     sentence_task: str | None = None  # what cls/seq_relationship was trained for
-    not_held: tuple[str, ...] = ()  # our tensors without a place there
+    not_held: tuple[str, ...] = ()  # our tensors that are not written
 
 
 FORMATS = {
@@ -274,7 +274,7 @@ def _task(shapes, hidden_size, sentence_task):
 
 
 def _head_notes(task, dropped):
-    """What is to be known of heads that fine-tuning made."""
+    """Yield what is to be known of heads that fine-tuning made."""
     heads = [name for name in dropped if not name_table.matches(name, _TRAINING)]
     if heads:
         more = f" and {len(heads) - _MOST_LISTED} more" if len(heads) > _MOST_LISTED else ""

@@ -128,7 +128,7 @@ def write_model(checkpoint, folder):
 
 
 def refusal(config, task):
-    """Why a model with these weights would be refused, whatever they are: a message, or None."""
+    """Return why a model with these shapes would be refused: a message, or None."""
     try:
         parameter_shapes(config, task)
         _values_of(config, task)
@@ -138,7 +138,7 @@ def refusal(config, task):
 
 
 def _values_of(config, task):
-    """The content of `config.json`, as far as the tokenizer does not matter.
+    """Return the content of `config.json`, as far as the tokenizer does not matter.
 
     Raises:
         UsageError: none of their classes computes such a model.

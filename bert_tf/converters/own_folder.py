@@ -14,13 +14,13 @@ from bert_tf.tokenization.load import load_tokenizer
 
 
 def own_folder(path, converted, stack=1, reads_text=False):
-    """The model folder at `path`, or else `converted`, made of the model of another format there.
+    """Return `path` if it is a model folder, or else `converted`, made of the other format there.
 
     Args:
         path: model or run folder, or what `convert --from` takes.
         converted: folder to write where there is none yet; what cannot be kept is printed.
         stack: how often the layers are repeated, see `stacked`; `converted` holds these.
-        reads_text: whether nothing is written of a model without a tokenizer that runs.
+        reads_text: refuse a model without a usable tokenizer, before anything is written.
 
     Raises:
         BertTfError, UsageError: as of `find_format` and of the format's reader.

@@ -149,7 +149,7 @@ class Evaluation(OutputFolder):
                 "command": self.command}, (task_type, examples, predictions)
 
     def columns_there(self):
-        """The options without a column of ids that the run had and the data lacks."""
+        """Return the options without a column of ids that the run had and the data lacks."""
         options = self.options
         if options.id_column in (None, self.asked.get("id")) or has_column(
                 options.data, options.id_column, options.form()):

@@ -29,7 +29,7 @@ class QuantizedParts(keras.dtype_policies.DTypePolicyMap):
         self.configs = configs or {}
 
     def get_config(self):
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(),
                 "configs": keras.saving.serialize_keras_object(self.configs)}
 
@@ -53,7 +53,7 @@ def config_by_path(policy):
 
 
 def policy_of(layer):
-    """The dtype policy that rebuilds `layer`: its own, or a map with those of quantized parts.
+    """Return the dtype policy that rebuilds `layer`: its own, or a map of its quantized parts.
 
     A layer is rebuilt from its configuration and hands its policy on to its parts, so that one
     whose parts were quantized needs a policy that tells them apart, by their paths.
@@ -63,7 +63,8 @@ def policy_of(layer):
         policy = policy.default_policy
     quantized = {part.path: part for part in layer._flatten_layers(include_self=False)
                  if part.quantization_mode is not None}
+    if not quantized:
+        return policy
     return QuantizedParts(
         policy.name, {path: part.dtype_policy for path, part in quantized.items()},
-        {path: part.quantization_config for path, part in quantized.items()
-         }) if quantized else policy
+        {path: part.quantization_config for path, part in quantized.items()})

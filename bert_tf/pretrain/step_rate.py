@@ -5,6 +5,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.made_ahead import made_ahead
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.storage.processor import processor_flags
 from bert_tf.training.loop import check_split
@@ -87,4 +88,5 @@ def _examples(options, config, size):
     batch = {name: value.astype(np.int32) for name, value in batch.items()}
     if options.objective != "lm":
         batch["masked_lm_weights"] = np.ones([size, predicted], np.float32)
-    return tf.data.Dataset.from_tensors({**batch, "first_example": np.int64(0)}).repeat()
+    endless = tf.data.Dataset.from_tensors({**batch, "first_example": np.int64(0)}).repeat()
+    return made_ahead(endless, lambda each: each, 2)

@@ -69,7 +69,7 @@ class MakesVocabulary:
         print(f"vocabulary: {len(tokenizer.vocabulary):,} entries in {self.path(made[0])}")
 
     def _init_vocabulary(self):
-        """The vocabulary file of `--init`, whose casing is told beside it, or its folder."""
+        """Return the vocabulary file of `--init`, whose casing is told beside it, or its folder."""
         path = os.path.join(self.init_folder(), VOCABULARY_NAME)
         return path if files.exists(path) else self.init_folder()
 

@@ -88,8 +88,8 @@ def _lock(descriptor, path, what, wait):
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        note = _note(descriptor)
-        who, is_elsewhere = _described(note), note.get("host") != socket.gethostname()
+        note, here = _note(descriptor), socket.gethostname()
+        who, is_elsewhere = _described(note), note.get("host", here) != here
         if not wait:
             free = f", or, if no such process runs any more, deleting {path}" * is_elsewhere
             raise BertTfError(explain(f"{what} is in use by {who}", attempt="again after it has "

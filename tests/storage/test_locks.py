@@ -76,6 +76,13 @@ def test_the_lock_of_a_lost_host_is_freed_by_deleting_it(tmp_path, holder, monke
         assert json.loads(path.read_text())["process"] == os.getpid()
 
 
+def test_a_holder_that_has_just_begun_is_of_this_host(tmp_path, holder):
+    (tmp_path / locks.NAME).write_text("")
+    with (pytest.raises(BertTfError, match="in use by another process; .*another folder$"),
+          locks.held(str(tmp_path))):
+        pass
+
+
 def test_a_stopped_holder_still_holds(tmp_path, holder):
     holder.send_signal(signal.SIGSTOP)
     with pytest.raises(BertTfError, match=str(holder.pid)), locks.held(str(tmp_path)):

@@ -141,7 +141,7 @@ class LabelledModel(TextModel):
             labels = self._with_labels(x, y).get(key)
             if labels is None:  # for `_batch` to refuse
                 return x
-            if sample_weight is not None:
+            if sample_weight is not None or isinstance(x, dict) and "example_weights" in x:
                 raise UsageError(explain("class_weight and weights of the dataset", "either"))
             classes = labels
             if len(labels.shape) > 1 and labels.shape[-1] != 1:

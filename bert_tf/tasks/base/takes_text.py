@@ -2,7 +2,6 @@
 
 import contextlib
 import contextvars
-import functools
 import itertools
 import numbers
 import types
@@ -41,7 +40,7 @@ class TakesText:
         super().__init_subclass__(**options)
         for name in ("train_step", "test_step", "predict_step"):
             if name in vars(cls):
-                setattr(cls, name, _as_step(vars(cls)[name]))
+                setattr(cls, name, _step()(vars(cls)[name]))
 
     @property
     def reader(self):
@@ -203,15 +202,6 @@ def _step():
         yield
     finally:
         _in_step.reset(token)
-
-
-def _as_step(method):
-    @functools.wraps(method)
-    def step(*args, **kwargs):
-        with _step():
-            return method(*args, **kwargs)
-
-    return step
 
 
 def numbers_of(column):

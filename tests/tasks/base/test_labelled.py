@@ -174,6 +174,9 @@ def test_weights_of_classes_in_a_dataset(eager):
         found.append(model.head.get_weights()[0])
     for weights in found[1:]:
         np.testing.assert_allclose(weights, found[0], atol=1e-6)
+    weighed = batches({**inputs, "label_ids": labels, "example_weights": np.ones(8, "float32")})
+    with pytest.raises(UsageError, match="class_weight and weights of the dataset"):
+        model.fit(weighed, class_weight={0: 5.0}, verbose=0)
 
 
 @pytest.mark.parametrize("make", [
