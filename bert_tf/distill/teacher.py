@@ -13,7 +13,7 @@ from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
 from bert_tf.shapes import check_finite
 from bert_tf.storage import files
-from bert_tf.tasks.embedding.task import WITHOUT_LABELS
+from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS
 from bert_tf.tokenization.packing import join
 
 _SHARD = 1 << 15  # texts of a file
