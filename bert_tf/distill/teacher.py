@@ -11,6 +11,8 @@ from bert_tf.data.task_input import Features, Ragged, in_order
 from bert_tf.errors import UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
+from bert_tf.models.find import SERVED, find_model
+from bert_tf.models.pretrained import TASK
 from bert_tf.shapes import check_finite
 from bert_tf.storage import files
 from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS
@@ -28,8 +30,16 @@ def load_teacher(path, **options):
         options: `dtype` and `seed` of the model.
 
     Raises:
-        UsageError: it predicts something else, or takes no text.
+        UsageError: it predicts something else, takes no text, or is exported, with a head that
+            nothing but the graph has.
     """
+    found = find_model(path)
+    about = os.path.join(found.folder, TASK)
+    if found.kind in SERVED and files.exists(about):
+        task = files.read_json_object(about)["task"]
+        if task not in WITHOUT_LABELS:  # of it `from_pretrained` gives the encoder alone
+            raise UsageError(explain(f"--teacher {path}, a SavedModel of the task {task!r}",
+                                     "the run or the model folder that it was exported from"))
     model = from_pretrained(path, **options)
     if model.saved_as in WITHOUT_LABELS:
         model = from_pretrained(path, "embedder", **options)

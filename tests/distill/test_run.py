@@ -128,6 +128,7 @@ def test_kinds_of_students(folder, teacher, words, metric):
     (("--input", "{folder}/absent.txt"), 2, "absent.txt"),
     (("--teacher", "{folder}/absent"), 1, "absent"),
     (("--teacher", "{folder}/tagger"), 2, "a model for tagger"),
+    (("--teacher", "{folder}/exported"), 2, "a SavedModel of the task 'classifier'; expected the"),
     (("--max_seq_length", "500"), 2, "--max_seq_length 500"),
     (("--static", "--teacher", "{folder}/classifier"), 2, "predicts labels"),
     (("--teacher", "{folder}/tokens"), 2, "gives a vector for each token"),
@@ -147,6 +148,9 @@ def test_what_is_refused(words, code, message, folder, capsys, eager, monkeypatc
     (folder / "one.txt").write_text("the film\n\nthe film\n")
     if not (folder / "tagger").exists():
         TokenClassifier(config(), labels=["O", "B-X"]).save_pretrained(str(folder / "tagger"))
+        (folder / "exported" / "assets.extra").mkdir(parents=True)
+        (folder / "exported" / "saved_model.pb").touch()
+        (folder / "exported" / "assets.extra" / "task.json").write_text('{"task": "classifier"}')
         embedder(1, pooling="none").save_pretrained(str(folder / "tokens"))
         embedder(2, dense={"units": 8, "act": "linear", "use_bias": True}).save_pretrained(
             str(folder / "short"))
