@@ -210,12 +210,13 @@ class DistillationRun(RunFolder):
         return {name: values @ axes for name, values in answers.items()}, axes
 
     def describe(self, student, teacher, layers):
-        """Tell how large both are."""
-        sizes = [f"{model.config.num_hidden_layers} layers of {model.config.hidden_size}, "
-                 f"{model.count_params() / 1e6:.1f} M weights" for model in (student, teacher)]
+        """Tell what the teacher predicts, and how large both are."""
+        sizes = [_size(model) for model in (student, teacher)]
         kept = f" ({' '.join(map(str, layers))} of the teacher's)" if (
             layers and not (self.options.hidden_size or self.options.init)) else ""
-        print(f"student: {sizes[0]}{kept}; teacher: {sizes[1]}", flush=True)
+        labels = f" of {len(teacher.labels)} label(s)" if teacher.saved_as == "classifier" else ""
+        print(f"student: {sizes[0]}{kept}; teacher: {teacher.saved_as}{labels}, {sizes[1]}",
+              flush=True)
 
     def train_config(self, steps_per_epoch):
         """The `TrainConfig` of the run."""
@@ -227,3 +228,10 @@ class DistillationRun(RunFolder):
             warmup_steps=round(options.warmup_ratio * steps), weight_decay=options.weight_decay,
             dtype=options.dtype, strategy=options.strategy, seed=options.seed, eval_every=every,
             checkpoint_every=every, keep_checkpoints=1)
+
+
+def _size(model):
+    config = model.config
+    heads = f" in {config.num_attention_heads} heads" if config.num_hidden_layers else ""
+    return (f"{config.num_hidden_layers} layers of {config.hidden_size}{heads}, "
+            f"{model.count_params() / 1e6:.1f} M weights")

@@ -206,11 +206,36 @@ def test_options_that_contradict_each_other(values, message):
     ({"keep_layers": (1, 6)}, "ascending numbers from 0 to 5"),
     ({"keep_layers": (3, 1)}, "ascending numbers"),
     ({"hidden_size": 48}, "a teacher of 48"),
+    ({"hidden_size": 41}, "no heads near the teacher's 4 divide; expected a multiple of 4"),
 ])
 def test_students_that_cannot_be(values, message):
     teacher = ModelConfig(vocab_size=30, num_hidden_layers=6, hidden_size=48)
     with pytest.raises(UsageError, match=message):
         student_config(teacher, options(**values))
+
+
+@pytest.mark.parametrize("family, width, heads", [
+    ("bert", 312, 6), ("bert", 75, 1), ("bert", 384, 6), ("modernbert", 400, 8)])
+def test_heads_of_a_narrower_student_are_about_as_wide_as_the_teachers(family, width, heads):
+    teacher = ModelConfig.from_dict({"family": family, "vocab_size": 30, "padding_id": 0,
+                                     "hidden_size": 768, "num_attention_heads": 12})
+    assert student_config(teacher, options(hidden_size=width))[0].num_attention_heads == heads
+
+
+def test_heads_whose_positions_rotate_have_an_even_width():
+    teacher = ModelConfig.from_dict({"family": "modernbert", "vocab_size": 30, "padding_id": 0,
+                                     "hidden_size": 768, "num_attention_heads": 12})
+    for width, expected in ((75, "a multiple of 64"), (9, "an even number")):
+        with pytest.raises(UsageError, match=f"of an even width near.*expected {expected}"):
+            student_config(teacher, options(hidden_size=width))
+
+
+@pytest.mark.parametrize("written, found", [(768, 256), (128, 128)])
+def test_embeddings_as_wide_as_the_layers_are_so_in_a_narrower_student(written, found):
+    """Published files of ELECTRA name the width of embeddings even where it is the layers'."""
+    teacher = ModelConfig.from_dict({"family": "electra", "vocab_size": 30, "hidden_size": 768,
+                                     "embedding_size": written})
+    assert student_config(teacher, options(hidden_size=256))[0].embedding_width == found
 
 
 def test_windows_stay_windows():
