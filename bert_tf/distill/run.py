@@ -119,6 +119,7 @@ class DistillationRun(RunFolder):
         self.check_widths(student, teacher)
         self.describe(student, teacher, layers)
         features = self.own_features(texts, student, teacher, asked) if options.init else asked
+        self.fit_window(student, teacher, asked, length)
         # What is refused is refused before the teacher is asked, which may take hours.
         answers = {name: teacher_outputs(teacher, part, self.path("teacher", name))
                    for name, part in asked.items()}
@@ -155,13 +156,31 @@ class DistillationRun(RunFolder):
         longest, asked = model.config.longest, self.options.max_seq_length
         if asked and not 3 <= asked <= longest:
             raise UsageError(explain(f"--max_seq_length {asked} with {path}", f"3 to {longest}"))
-        return asked or min(_SEQ_LENGTH, longest)
+        return asked or min(_SEQ_LENGTH, longest, model.preprocessor.seq_length)
 
     def features(self, texts, model, length):
-        """`Features` of texts, by the tokenizer of a model."""
+        """`Features` of texts, read as a model reads them; of one that reads windows, the first
+        window. Tells how many are truncated."""
+        own = model.preprocessor
         examples = [TextExample(str(number), text) for number, text in enumerate(texts)]
-        return text_features(examples, TextPreprocessor(model.preprocessor.tokenizer, length),
-                             None, None)
+        found = text_features(examples, TextPreprocessor(
+            own.tokenizer, length, "head" if own.long == "windows" else own.long), None, None)
+        if found.truncated:
+            print(f"{found.truncated:,} of {len(found):,} texts are truncated to {length} tokens")
+        return found
+
+    def fit_window(self, student, teacher, asked, length):
+        """Let the student read as much of a text as it learns from; new layers know no more."""
+        own, options = student.preprocessor, self.options
+        if options.hidden_size and not options.static:
+            own.resize(length)
+            return
+        own.resize(max(own.seq_length, options.max_seq_length or 0))
+        most = min(own.seq_length, teacher.config.longest)
+        truncated = any(part.truncated for part in asked.values())
+        if truncated and most > length and student.config.num_hidden_layers:
+            print(f"note: the student learns from {length} tokens of a text and will read "
+                  f"{own.seq_length}; try --max_seq_length {most}")
 
     def own_features(self, texts, student, teacher, features):
         """`Features` by the student's tokenizer and of its length, where these are others.

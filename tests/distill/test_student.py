@@ -162,7 +162,7 @@ def test_a_student_with_a_tokenizer_of_its_own_has_special_tokens_and_statistics
     assert student.options()["special_ids"] == [own.vocabulary.cls_id, own.vocabulary.sep_id]
     DistillationRun(asked, None).own_features({"train": TEXTS}, student, teacher, None)
     idf, _ = student.pooling.term_weights.get_weights()
-    np.testing.assert_array_equal(idf, learn_term_weights(TEXTS, own, 32).idf)
+    np.testing.assert_array_equal(idf, learn_term_weights(TEXTS, own, 16).idf)
 
 
 def test_a_student_of_fewer_positions_reads_less_of_a_text(tmp_path):
@@ -178,6 +178,30 @@ def test_a_student_of_fewer_positions_reads_less_of_a_text(tmp_path):
         with pytest.raises(UsageError, match=message):
             DistillationRun(asked.replace(**values), None).own_features(
                 {"train": TEXTS}, student, teacher, None)
+
+
+def test_a_student_reads_as_many_tokens_as_it_learns_from(capsys):
+    teacher = embedder(2)  # of 32 positions, which reads 16
+    for values, window, message in (
+            ({}, 16, "to 16 tokens"), ({"max_seq_length": 20}, 20, ""),
+            ({"max_seq_length": 4, "hidden_size": 8}, 4, "20 of 20 texts are truncated to 4 tok"),
+            ({"max_seq_length": 4}, 16, "learns from 4 tokens of a text and will read 16; try --max")):
+        run = DistillationRun(options(**values), None)
+        student, length = build(teacher, **values)[0], run.seq_length(teacher, "teacher")
+        features = run.features(["the film " * 8] * 20, teacher, length)
+        assert max(features.lengths) == min(length, 18)
+        run.fit_window(student, teacher, {"train": features}, length)
+        assert student.preprocessor.seq_length == window
+        assert message in capsys.readouterr().out
+
+
+def test_a_teacher_that_reads_the_end_of_long_texts_is_asked_about_it():
+    teacher = embedder(1)
+    teacher.preprocessor.long = "head_tail"
+    features = DistillationRun(options(), None).features(["the " * 20 + "end"], teacher, 8)
+    assert features.truncated == 1
+    end = teacher.preprocessor.tokenizer.vocabulary.id("end")
+    assert features.rows["input_word_ids"][0][-2] == end
 
 
 def test_principal_axes_are_the_singular_vectors():
