@@ -41,8 +41,10 @@ from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
 
 _SEQ_LENGTH = 128
-_WORKING = ("teacher", "checkpoints", BEST)  # gone when the run has finished
+_ANSWERS = "teacher"  # folder
+_WORKING = (_ANSWERS, "checkpoints", BEST)  # gone when the run has finished
 _MADE = (RESULTS, "model", "train_config.json", "metrics.jsonl", "logs", *_WORKING)
+_ASKED = ("teacher", "dtype", "seed", "dev", "max_seq_length")  # options that answers depend on
 
 
 class DistillationRun(RunFolder):
@@ -76,16 +78,29 @@ class DistillationRun(RunFolder):
 
     def claim(self, inputs):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
-        record, options = self.path("run.json"), self.options.stored()
+        # When the model is evaluated decides which weights are the best.
+        options = {**self.options.stored(), "evaluated_every": self.options.eval_every}
+        record = self.path("run.json")
         manifest.check_own(record, _MADE, "objectives")
         read = [path for given in (self.options.teacher, self.options.init) if given
                 for path in model_files(given)]
-        begun = (files.list_folder(self.path("teacher", "train"))
+        begun = (files.list_folder(self.path(_ANSWERS, "train"))
                  or files.exists(self.path("train_config.json")))
         replace = self.options.overwrite or not begun
         if not manifest.finished(record, options, [*inputs, *read], replace,
                                  self.options.verify_inputs):
-            self.begin(record, _MADE, options, [*inputs, *read])
+            self.begin(record, {*_MADE} - {_ANSWERS}, options, [*inputs, *read])
+            self.keep_answers(inputs)
+
+    def keep_answers(self, inputs):
+        """Delete what the teacher said in another run, unless it would say the same in this."""
+        record = self.path(_ANSWERS, "asked.json")
+        options = {name: getattr(self.options, name) for name in _ASKED}
+        read = [*inputs, *model_files(self.options.teacher)]
+        if not manifest.finished(record, options, read, overwrite=True):
+            files.remove(self.path(_ANSWERS))
+            files.make_folder(self.path(_ANSWERS))
+            manifest.write(record, options, read)
 
     def read_texts(self, inputs):
         """`{"train", "dev"}`: lists of the different texts, the dev texts drawn from the seed."""
@@ -121,7 +136,7 @@ class DistillationRun(RunFolder):
         features = self.own_features(texts, student, teacher, asked) if options.init else asked
         self.fit_window(student, teacher, asked, length)
         # What is refused is refused before the teacher is asked, which may take hours.
-        answers = {name: teacher_outputs(teacher, part, self.path("teacher", name))
+        answers = {name: teacher_outputs(teacher, part, self.path(_ANSWERS, name))
                    for name, part in asked.items()}
         answers, axes = self.projected(answers, student)
         if options.static:

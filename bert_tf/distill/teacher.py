@@ -8,7 +8,7 @@ import numpy as np
 import tqdm
 
 from bert_tf.data.task_input import Features, Ragged, in_order
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
 from bert_tf.models.find import SERVED, find_model
@@ -69,7 +69,7 @@ def teacher_outputs(teacher, features, folder):
     Returns: float32 `[n, width]`, vectors or logits.
 
     Raises:
-        BertTfError: one is not finite.
+        BertTfError: one is not finite, or a file is damaged.
     """
     import tensorflow as tf
 
@@ -83,8 +83,7 @@ def teacher_outputs(teacher, features, folder):
             part = _part(features, start, min(start + _SHARD, len(features)))
             path = os.path.join(folder, f"{start:09d}.npy")
             if files.exists(path):
-                with files.open_binary(path) as stream:
-                    parts.append(np.load(io.BytesIO(stream.read()), allow_pickle=False))
+                parts.append(_read(path))
                 bar.update(len(part))
                 continue
             found = None
@@ -100,6 +99,16 @@ def teacher_outputs(teacher, features, folder):
             files.write_bytes(path, stream.getvalue())
             parts.append(found)
     return np.concatenate(parts)
+
+
+def _read(path):
+    with files.open_binary(path) as stream:
+        content = stream.read()
+    try:
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise BertTfError(explain(f"{path} is damaged", attempt="deleting it, so that the teacher "
+                                  "is asked again")) from error
 
 
 def _part(features, start, end):

@@ -184,6 +184,31 @@ def test_what_the_teacher_said_is_no_work_to_lose(folder):
     assert answers.exists()
 
 
+def test_what_the_teacher_would_say_again_stays_for_another_student(folder):
+    run = folder / "again"
+    options = complete(distill.DistillConfig(
+        teacher=str(folder / "embedder"), input="texts", output_dir=str(run)))
+    texts = [str(folder / "texts.txt")]
+    run_module.DistillationRun(options, None).claim(texts)
+    answers = run / "teacher" / "train" / "000000000.npy"
+    files.write_text(str(answers), "")
+    files.write_text(str(run / "train_config.json"), "")
+    other = options.replace(overwrite=True, learning_rate=1e-2, num_hidden_layers=1)
+    run_module.DistillationRun(other, None).claim(texts)
+    assert answers.exists() and not (run / "train_config.json").exists()
+    run_module.DistillationRun(other.replace(dev=0.1), None).claim(texts)
+    assert not answers.exists()
+
+
+def test_when_a_run_is_evaluated_is_part_of_what_it_is(folder):
+    options = complete(distill.DistillConfig(
+        teacher=str(folder / "embedder"), input="texts", output_dir=str(folder / "evaluated")))
+    run_module.DistillationRun(options, None).claim([])
+    files.write_text(str(folder / "evaluated" / "train_config.json"), "")
+    with pytest.raises(UsageError, match="evaluated_every was None, now 5"):
+        run_module.DistillationRun(options.replace(eval_every=5), None).claim([])
+
+
 def test_a_run_of_finetune_is_left_alone(folder):
     run = str(folder / "finetuned")
     files.make_folder(os.path.join(run, "trials"))

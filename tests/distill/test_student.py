@@ -292,10 +292,14 @@ def test_a_student_that_begins_from_a_static_one_stays_one(tmp_path):
         build(teacher, init=str(tmp_path), objectives=("output", "relations"))
 
 
-def test_answers_that_are_not_finite_are_not_kept(tmp_path):
+def test_answers_that_are_not_finite_are_not_kept_and_damaged_ones_not_read(tmp_path):
     teacher, run = embedder(1), DistillationRun(options(), None)
     features = run.features(TEXTS, teacher, 16)
     assert teacher_outputs(teacher, features, str(tmp_path / "kept")).shape == (len(TEXTS), 16)
+    (kept,) = (tmp_path / "kept").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with pytest.raises(BertTfError, match="npy is damaged; try deleting it"):
+        teacher_outputs(teacher, features, str(tmp_path / "kept"))
     table = teacher.encoder.backbone.embeddings.word_embeddings
     table.assign(np.full(table.shape, np.inf))
     with pytest.raises(BertTfError, match="the teacher gives answers that are not finite"):
