@@ -185,7 +185,7 @@ def test_a_student_reads_as_many_tokens_as_it_learns_from(capsys):
     for values, window, message in (
             ({}, 16, "to 16 tokens"), ({"max_seq_length": 20}, 20, ""),
             ({"max_seq_length": 4, "hidden_size": 8}, 4, "20 of 20 texts are truncated to 4 tok"),
-            ({"max_seq_length": 4}, 16, "learns from 4 tokens of a text and will read 16; try --max")):
+            ({"max_seq_length": 4}, 16, "learns from 4 tokens of a text and will read 16")):
         run = DistillationRun(options(**values), None)
         student, length = build(teacher, **values)[0], run.seq_length(teacher, "teacher")
         features = run.features(["the film " * 8] * 20, teacher, length)

@@ -114,5 +114,5 @@ def test_what_a_new_piece_is_made_of():
 def test_of_unknown_words_the_pieces_that_there_are_stay_whole():
     letters = "helo"
     old = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "hello", *letters, *("##" + c for c in letters)]))
-    assert learn_new_pieces(old, {"helloX".encode(): 5, "helloY".encode(): 4}, 6) == [
+    assert learn_new_pieces(old, {b"helloX": 5, b"helloY": 4}, 6) == [
         "##X", "##Y", "helloX", "helloY"]
