@@ -77,7 +77,7 @@ class DistillConfig(StudentOptions, RunOptions, SeedOptions, TrainWriteOptions):
               "of the teacher that do)", POSITIVE, metavar="N")
     max_seq_length: int | None = option(
         None, "tokens of a text, to which longer ones are truncated", POSITIVE, metavar="N",
-        otherwise="128; at most what both models have")
+        otherwise="128, or a model's own window where that is shorter")
     dev: float = option(
         0.02, "fraction of the texts that is held out; the best evaluation on them is kept",
         FRACTION_ABOVE_0, metavar="X")

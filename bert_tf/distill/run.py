@@ -41,8 +41,10 @@ from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
 
 _SEQ_LENGTH = 128
-_WORKING = ("teacher", "checkpoints", BEST)  # gone when the run has finished
+_ANSWERS = "teacher"  # folder
+_WORKING = (_ANSWERS, "checkpoints", BEST)  # gone when the run has finished
 _MADE = (RESULTS, "model", "train_config.json", "metrics.jsonl", "logs", *_WORKING)
+_ASKED = ("teacher", "dtype", "seed", "dev", "max_seq_length")  # options that answers depend on
 
 
 class DistillationRun(RunFolder):
@@ -76,16 +78,29 @@ class DistillationRun(RunFolder):
 
     def claim(self, inputs):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
-        record, options = self.path("run.json"), self.options.stored()
+        # When the model is evaluated decides which weights are the best.
+        options = {**self.options.stored(), "evaluated_every": self.options.eval_every}
+        record = self.path("run.json")
         manifest.check_own(record, _MADE, "objectives")
         read = [path for given in (self.options.teacher, self.options.init) if given
                 for path in model_files(given)]
-        begun = (files.list_folder(self.path("teacher", "train"))
+        begun = (files.list_folder(self.path(_ANSWERS, "train"))
                  or files.exists(self.path("train_config.json")))
         replace = self.options.overwrite or not begun
         if not manifest.finished(record, options, [*inputs, *read], replace,
                                  self.options.verify_inputs):
-            self.begin(record, _MADE, options, [*inputs, *read])
+            self.begin(record, {*_MADE} - {_ANSWERS}, options, [*inputs, *read])
+            self.keep_answers(inputs)
+
+    def keep_answers(self, inputs):
+        """Delete what the teacher said in another run, unless it would say the same in this."""
+        record = self.path(_ANSWERS, "asked.json")
+        options = {name: getattr(self.options, name) for name in _ASKED}
+        read = [*inputs, *model_files(self.options.teacher)]
+        if not manifest.finished(record, options, read, overwrite=True):
+            files.remove(self.path(_ANSWERS))
+            files.make_folder(self.path(_ANSWERS))
+            manifest.write(record, options, read)
 
     def read_texts(self, inputs):
         """`{"train", "dev"}`: lists of the different texts, the dev texts drawn from the seed."""
@@ -119,8 +134,9 @@ class DistillationRun(RunFolder):
         self.check_widths(student, teacher)
         self.describe(student, teacher, layers)
         features = self.own_features(texts, student, teacher, asked) if options.init else asked
+        self.fit_window(student, teacher, asked, length)
         # What is refused is refused before the teacher is asked, which may take hours.
-        answers = {name: teacher_outputs(teacher, part, self.path("teacher", name))
+        answers = {name: teacher_outputs(teacher, part, self.path(_ANSWERS, name))
                    for name, part in asked.items()}
         answers, axes = self.projected(answers, student)
         if options.static:
@@ -155,13 +171,31 @@ class DistillationRun(RunFolder):
         longest, asked = model.config.longest, self.options.max_seq_length
         if asked and not 3 <= asked <= longest:
             raise UsageError(explain(f"--max_seq_length {asked} with {path}", f"3 to {longest}"))
-        return asked or min(_SEQ_LENGTH, longest)
+        return asked or min(_SEQ_LENGTH, longest, model.preprocessor.seq_length)
 
     def features(self, texts, model, length):
-        """`Features` of texts, by the tokenizer of a model."""
+        """`Features` of texts, read as a model reads them; of one that reads windows, the first
+        window. Tells how many are truncated."""
+        own = model.preprocessor
         examples = [TextExample(str(number), text) for number, text in enumerate(texts)]
-        return text_features(examples, TextPreprocessor(model.preprocessor.tokenizer, length),
-                             None, None)
+        found = text_features(examples, TextPreprocessor(
+            own.tokenizer, length, "head" if own.long == "windows" else own.long), None, None)
+        if found.truncated:
+            print(f"{found.truncated:,} of {len(found):,} texts are truncated to {length} tokens")
+        return found
+
+    def fit_window(self, student, teacher, asked, length):
+        """Let the student read as much of a text as it learns from; new layers know no more."""
+        own, options = student.preprocessor, self.options
+        if options.hidden_size and not options.static:
+            own.resize(length)
+            return
+        own.resize(max(own.seq_length, options.max_seq_length or 0))
+        most = min(own.seq_length, teacher.config.longest)
+        truncated = any(part.truncated for part in asked.values())
+        if truncated and most > length and student.config.num_hidden_layers:
+            print(f"note: the student learns from {length} tokens of a text and will read "
+                  f"{own.seq_length}; try --max_seq_length {most}")
 
     def own_features(self, texts, student, teacher, features):
         """`Features` by the student's tokenizer and of its length, where these are others.
@@ -210,12 +244,13 @@ class DistillationRun(RunFolder):
         return {name: values @ axes for name, values in answers.items()}, axes
 
     def describe(self, student, teacher, layers):
-        """Tell how large both are."""
-        sizes = [f"{model.config.num_hidden_layers} layers of {model.config.hidden_size}, "
-                 f"{model.count_params() / 1e6:.1f} M weights" for model in (student, teacher)]
+        """Tell what the teacher predicts, and how large both are."""
+        sizes = [_size(model) for model in (student, teacher)]
         kept = f" ({' '.join(map(str, layers))} of the teacher's)" if (
             layers and not (self.options.hidden_size or self.options.init)) else ""
-        print(f"student: {sizes[0]}{kept}; teacher: {sizes[1]}", flush=True)
+        labels = f" of {len(teacher.labels)} label(s)" if teacher.saved_as == "classifier" else ""
+        print(f"student: {sizes[0]}{kept}; teacher: {teacher.saved_as}{labels}, {sizes[1]}",
+              flush=True)
 
     def train_config(self, steps_per_epoch):
         """The `TrainConfig` of the run."""
@@ -227,3 +262,10 @@ class DistillationRun(RunFolder):
             warmup_steps=round(options.warmup_ratio * steps), weight_decay=options.weight_decay,
             dtype=options.dtype, strategy=options.strategy, seed=options.seed, eval_every=every,
             checkpoint_every=every, keep_checkpoints=1)
+
+
+def _size(model):
+    config = model.config
+    heads = f" in {config.num_attention_heads} heads" if config.num_hidden_layers else ""
+    return (f"{config.num_hidden_layers} layers of {config.hidden_size}{heads}, "
+            f"{model.count_params() / 1e6:.1f} M weights")

@@ -11,7 +11,6 @@ from bert_tf.distill.teacher import token_vectors
 from bert_tf.errors import UsageError, explain
 from bert_tf.load import from_pretrained
 
-_HEAD_SIZE = 64  # of a narrower student whose width the teacher's does not divide
 _SCALED_BY = 4096  # texts that tell how long a static student's vectors have to be
 _RARE = 1e-3  # what a token's weight is halved at (Arora et al. 2017, section 3)
 
@@ -65,19 +64,38 @@ def student_config(teacher, options):
 
 
 def _narrower(teacher, width, layers):
+    """Return the `ModelConfig` of new layers, with heads about as wide as the teacher's."""
     if width >= teacher.hidden_size:
         raise UsageError(explain(f"--hidden_size {width} of a teacher of {teacher.hidden_size}",
                                  "a smaller number"))
     if teacher.attention_head_size:
         heads = max(1, round(teacher.num_attention_heads * width / teacher.hidden_size))
     else:
-        heads = width // next((size for size in (teacher.head_size, _HEAD_SIZE)
-                               if width % size == 0), width)
+        heads = width // _head_size(teacher, width)
     group = teacher.num_attention_heads // teacher.key_value_heads
     return teacher.replace(
         hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers,
+        # Embeddings that are narrower than the layers stay so, others are as wide as the layers.
+        embedding_size=teacher.embedding_size if teacher.embedding_width < width else 0,
         num_key_value_heads=0 if heads % group else heads // group,
         intermediate_size=teacher.intermediate_size * width // teacher.hidden_size)
+
+
+def _head_size(teacher, width):
+    """Return the divisor of a width that is nearest to the width of the teacher's heads.
+
+    Raises:
+        UsageError: none is near.
+    """
+    rotary, near = teacher.relative_position == "rotary", min(teacher.head_size, width)
+    sizes = [size for size in range(-(-near // 2), 2 * near + 1)
+             if width % size == 0 and not (rotary and size % 2)]
+    if not sizes:
+        raise UsageError(explain(
+            f"--hidden_size {width}, which no heads {'of an even width ' if rotary else ''}near "
+            f"the teacher's {teacher.head_size} divide",
+            f"a multiple of {near}" if near < width else "an even number"))
+    return min(sizes, key=lambda size: abs(size - near))
 
 
 def build_student(teacher, options, policy):

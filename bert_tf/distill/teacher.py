@@ -8,12 +8,14 @@ import numpy as np
 import tqdm
 
 from bert_tf.data.task_input import Features, Ragged, in_order
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
+from bert_tf.models.find import SERVED, find_model
+from bert_tf.models.pretrained import TASK
 from bert_tf.shapes import check_finite
 from bert_tf.storage import files
-from bert_tf.tasks.embedding.task import WITHOUT_LABELS
+from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS
 from bert_tf.tokenization.packing import join
 
 _SHARD = 1 << 15  # texts of a file
@@ -28,8 +30,16 @@ def load_teacher(path, **options):
         options: `dtype` and `seed` of the model.
 
     Raises:
-        UsageError: it predicts something else, or takes no text.
+        UsageError: it predicts something else, takes no text, or is exported, with a head that
+            nothing but the graph has.
     """
+    found = find_model(path)
+    about = os.path.join(found.folder, TASK)
+    if found.kind in SERVED and files.exists(about):
+        task = files.read_json_object(about)["task"]
+        if task not in WITHOUT_LABELS:  # of it `from_pretrained` gives the encoder alone
+            raise UsageError(explain(f"--teacher {path}, a SavedModel of the task {task!r}",
+                                     "the run or the model folder that it was exported from"))
     model = from_pretrained(path, **options)
     if model.saved_as in WITHOUT_LABELS:
         model = from_pretrained(path, "embedder", **options)
@@ -59,7 +69,7 @@ def teacher_outputs(teacher, features, folder):
     Returns: float32 `[n, width]`, vectors or logits.
 
     Raises:
-        BertTfError: one is not finite.
+        BertTfError: one is not finite, or a file is damaged.
     """
     import tensorflow as tf
 
@@ -73,8 +83,7 @@ def teacher_outputs(teacher, features, folder):
             part = _part(features, start, min(start + _SHARD, len(features)))
             path = os.path.join(folder, f"{start:09d}.npy")
             if files.exists(path):
-                with files.open_binary(path) as stream:
-                    parts.append(np.load(io.BytesIO(stream.read()), allow_pickle=False))
+                parts.append(_read(path))
                 bar.update(len(part))
                 continue
             found = None
@@ -90,6 +99,16 @@ def teacher_outputs(teacher, features, folder):
             files.write_bytes(path, stream.getvalue())
             parts.append(found)
     return np.concatenate(parts)
+
+
+def _read(path):
+    with files.open_binary(path) as stream:
+        content = stream.read()
+    try:
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise BertTfError(explain(f"{path} is damaged", attempt="deleting it, so that the teacher "
+                                  "is asked again")) from error
 
 
 def _part(features, start, end):

@@ -33,11 +33,11 @@ class Search:
         options = self.run.options
         grid = [self.trial(rate, epochs, options.seed)
                 for rate, epochs in itertools.product(options.learning_rate, options.epochs)]
-        found = [self.finish_trial(trial) for trial in grid]
+        found = self.finish_trials(grid)
         chosen = grid[self.best_of(found)].settings
         trials = [self.trial(chosen.learning_rate, chosen.epochs, options.seed + number)
                   for number in range(options.seeds)]
-        records = [self.finish_trial(trial) for trial in trials]
+        records = self.finish_trials(trials)
         best = trials[self.best_of(records)]
         if not best.has_weights():  # results.json was taken away from a finished run
             best.forget()
@@ -48,6 +48,19 @@ class Search:
         """The `Trial` of these settings."""
         settings = Settings(learning_rate, epochs, seed)
         return Trial(settings, self.run.path("trials", settings.folder()), self.run.options)
+
+    def finish_trials(self, trials):
+        """Train those that are not done, keeping the weights of the best one so far; return their
+        records."""
+        records, kept = [], None
+        for trial in trials:
+            records.append(self.finish_trial(trial))
+            if "metrics" in records[-1]:
+                kept = trials[self.best_of(records)].folder
+            for other in trials[:len(records)]:
+                if other.folder != kept:  # of the same settings given twice it is one
+                    other.drop_weights()
+        return records
 
     def finish_trial(self, trial):
         """Train a trial unless it is done; return its record."""

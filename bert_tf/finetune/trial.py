@@ -55,9 +55,13 @@ class Trial:
             files.exists(path)) else None
 
     def has_weights(self):
-        """Return whether the weights of the best epoch are there: not in a run that had
-        finished."""
+        """Return whether the weights of the best epoch are there: not in a run that had finished,
+        nor where another trial was better."""
         return files.exists(os.path.join(self.folder, BEST))
+
+    def drop_weights(self):
+        """Delete the weights of the best epoch."""
+        files.remove(os.path.join(self.folder, BEST))
 
     def forget(self):
         """Undo `finish`."""

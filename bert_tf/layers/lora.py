@@ -65,7 +65,7 @@ class Adaptable:
 
         Raises:
             BertTfError: the folder is missing or damaged.
-            UsageError: the adapters are of another model or of another rank.
+            UsageError: the adapters are of another model, of another rank or of other layers.
         """
         prefix = os.path.join(checksums.opened(folder), _CHECKPOINT)
         tensors = variables.read_variables(prefix)
@@ -76,7 +76,15 @@ class Adaptable:
                 raise UsageError(explain(f"{prefix}: adapters of ranks {sorted(ranks)}",
                                          "one rank, as save_lora_weights writes them"))
             self.enable_lora(*ranks, sorted({path.split("/")[-2] for path in tensors}))
-        variables.assign_variables(_adapter_variables(self), tensors, prefix)
+        own = _adapter_variables(self)
+        if {variable.path for variable in own} < tensors.keys():
+            names = sorted({path.split("/")[-2] for path in tensors})
+            raise UsageError(explain(
+                f"{prefix} holds adapters of {', '.join(names)}, of which {self.name} has "
+                f"{len(own) // 2} of {len(tensors) // 2}",
+                attempt="load_lora_weights without enable_lora, or target_layer_names="
+                        f"{names!r} there"))
+        variables.assign_variables(own, tensors, prefix)
 
 
 def adapted(layer):

@@ -21,8 +21,8 @@ def learn_new_pieces(tokenizer, counts, number, progress=False):
 
     First come the single characters for want of which words are unknown, the most frequent ones and
     at most a third of all; then pairs of neighbouring pieces, joined again and again, those first
-    that are joined most often, which is how many tokens that saves. In unknown words characters
-    stand for pieces.
+    that are joined most often, which is how many tokens that saves. Unknown words are split into
+    the pieces that there are and these characters.
 
     Args:
         tokenizer: a WordPiece `Tokenizer`.
@@ -35,12 +35,12 @@ def learn_new_pieces(tokenizer, counts, number, progress=False):
     """
     vocabulary = tokenizer.vocabulary
     symbols, lengths, weights, unknown = _split(tokenizer, counts)
-    pieces = [*vocabulary.tokens,
-              *_new_characters(unknown, vocabulary, number // 3)]
-    ids = {piece: index for index, piece in enumerate(pieces)}
+    characters = _new_characters(unknown, vocabulary, number // 3)
+    known = vocabulary.with_tokens([*vocabulary.tokens, *characters])
+    pieces = list(known.tokens)
     for word, count in unknown:
-        row = [ids.get(piece) for piece in _characters(word)]
-        if None not in row:
+        row = split_piece(word, known)
+        if row:
             symbols.append(np.array(row, np.int32))
             lengths.append([len(row)])
             weights.append([count])

@@ -128,6 +128,7 @@ def test_kinds_of_students(folder, teacher, words, metric):
     (("--input", "{folder}/absent.txt"), 2, "absent.txt"),
     (("--teacher", "{folder}/absent"), 1, "absent"),
     (("--teacher", "{folder}/tagger"), 2, "a model for tagger"),
+    (("--teacher", "{folder}/exported"), 2, "a SavedModel of the task 'classifier'; expected the"),
     (("--max_seq_length", "500"), 2, "--max_seq_length 500"),
     (("--static", "--teacher", "{folder}/classifier"), 2, "predicts labels"),
     (("--teacher", "{folder}/tokens"), 2, "gives a vector for each token"),
@@ -147,6 +148,9 @@ def test_what_is_refused(words, code, message, folder, capsys, eager, monkeypatc
     (folder / "one.txt").write_text("the film\n\nthe film\n")
     if not (folder / "tagger").exists():
         TokenClassifier(config(), labels=["O", "B-X"]).save_pretrained(str(folder / "tagger"))
+        (folder / "exported" / "assets.extra").mkdir(parents=True)
+        (folder / "exported" / "saved_model.pb").touch()
+        (folder / "exported" / "assets.extra" / "task.json").write_text('{"task": "classifier"}')
         embedder(1, pooling="none").save_pretrained(str(folder / "tokens"))
         embedder(2, dense={"units": 8, "act": "linear", "use_bias": True}).save_pretrained(
             str(folder / "short"))
@@ -178,6 +182,31 @@ def test_what_the_teacher_said_is_no_work_to_lose(folder):
         run_module.DistillationRun(options, None).claim([])
     faster.claim([])
     assert answers.exists()
+
+
+def test_what_the_teacher_would_say_again_stays_for_another_student(folder):
+    run = folder / "again"
+    options = complete(distill.DistillConfig(
+        teacher=str(folder / "embedder"), input="texts", output_dir=str(run)))
+    texts = [str(folder / "texts.txt")]
+    run_module.DistillationRun(options, None).claim(texts)
+    answers = run / "teacher" / "train" / "000000000.npy"
+    files.write_text(str(answers), "")
+    files.write_text(str(run / "train_config.json"), "")
+    other = options.replace(overwrite=True, learning_rate=1e-2, num_hidden_layers=1)
+    run_module.DistillationRun(other, None).claim(texts)
+    assert answers.exists() and not (run / "train_config.json").exists()
+    run_module.DistillationRun(other.replace(dev=0.1), None).claim(texts)
+    assert not answers.exists()
+
+
+def test_when_a_run_is_evaluated_is_part_of_what_it_is(folder):
+    options = complete(distill.DistillConfig(
+        teacher=str(folder / "embedder"), input="texts", output_dir=str(folder / "evaluated")))
+    run_module.DistillationRun(options, None).claim([])
+    files.write_text(str(folder / "evaluated" / "train_config.json"), "")
+    with pytest.raises(UsageError, match="evaluated_every was None, now 5"):
+        run_module.DistillationRun(options.replace(eval_every=5), None).claim([])
 
 
 def test_a_run_of_finetune_is_left_alone(folder):

@@ -162,7 +162,7 @@ def test_a_student_with_a_tokenizer_of_its_own_has_special_tokens_and_statistics
     assert student.options()["special_ids"] == [own.vocabulary.cls_id, own.vocabulary.sep_id]
     DistillationRun(asked, None).own_features({"train": TEXTS}, student, teacher, None)
     idf, _ = student.pooling.term_weights.get_weights()
-    np.testing.assert_array_equal(idf, learn_term_weights(TEXTS, own, 32).idf)
+    np.testing.assert_array_equal(idf, learn_term_weights(TEXTS, own, 16).idf)
 
 
 def test_a_student_of_fewer_positions_reads_less_of_a_text(tmp_path):
@@ -178,6 +178,30 @@ def test_a_student_of_fewer_positions_reads_less_of_a_text(tmp_path):
         with pytest.raises(UsageError, match=message):
             DistillationRun(asked.replace(**values), None).own_features(
                 {"train": TEXTS}, student, teacher, None)
+
+
+def test_a_student_reads_as_many_tokens_as_it_learns_from(capsys):
+    teacher = embedder(2)  # of 32 positions, which reads 16
+    for values, window, message in (
+            ({}, 16, "to 16 tokens"), ({"max_seq_length": 20}, 20, ""),
+            ({"max_seq_length": 4, "hidden_size": 8}, 4, "20 of 20 texts are truncated to 4 tok"),
+            ({"max_seq_length": 4}, 16, "learns from 4 tokens of a text and will read 16")):
+        run = DistillationRun(options(**values), None)
+        student, length = build(teacher, **values)[0], run.seq_length(teacher, "teacher")
+        features = run.features(["the film " * 8] * 20, teacher, length)
+        assert max(features.lengths) == min(length, 18)
+        run.fit_window(student, teacher, {"train": features}, length)
+        assert student.preprocessor.seq_length == window
+        assert message in capsys.readouterr().out
+
+
+def test_a_teacher_that_reads_the_end_of_long_texts_is_asked_about_it():
+    teacher = embedder(1)
+    teacher.preprocessor.long = "head_tail"
+    features = DistillationRun(options(), None).features(["the " * 20 + "end"], teacher, 8)
+    assert features.truncated == 1
+    end = teacher.preprocessor.tokenizer.vocabulary.id("end")
+    assert features.rows["input_word_ids"][0][-2] == end
 
 
 def test_principal_axes_are_the_singular_vectors():
@@ -206,11 +230,36 @@ def test_options_that_contradict_each_other(values, message):
     ({"keep_layers": (1, 6)}, "ascending numbers from 0 to 5"),
     ({"keep_layers": (3, 1)}, "ascending numbers"),
     ({"hidden_size": 48}, "a teacher of 48"),
+    ({"hidden_size": 41}, "no heads near the teacher's 4 divide; expected a multiple of 4"),
 ])
 def test_students_that_cannot_be(values, message):
     teacher = ModelConfig(vocab_size=30, num_hidden_layers=6, hidden_size=48)
     with pytest.raises(UsageError, match=message):
         student_config(teacher, options(**values))
+
+
+@pytest.mark.parametrize("family, width, heads", [
+    ("bert", 312, 6), ("bert", 75, 1), ("bert", 384, 6), ("modernbert", 400, 8)])
+def test_heads_of_a_narrower_student_are_about_as_wide_as_the_teachers(family, width, heads):
+    teacher = ModelConfig.from_dict({"family": family, "vocab_size": 30, "padding_id": 0,
+                                     "hidden_size": 768, "num_attention_heads": 12})
+    assert student_config(teacher, options(hidden_size=width))[0].num_attention_heads == heads
+
+
+def test_heads_whose_positions_rotate_have_an_even_width():
+    teacher = ModelConfig.from_dict({"family": "modernbert", "vocab_size": 30, "padding_id": 0,
+                                     "hidden_size": 768, "num_attention_heads": 12})
+    for width, expected in ((75, "a multiple of 64"), (9, "an even number")):
+        with pytest.raises(UsageError, match=f"of an even width near.*expected {expected}"):
+            student_config(teacher, options(hidden_size=width))
+
+
+@pytest.mark.parametrize("written, found", [(768, 256), (128, 128)])
+def test_embeddings_as_wide_as_the_layers_are_so_in_a_narrower_student(written, found):
+    """Published files of ELECTRA name the width of embeddings even where it is the layers'."""
+    teacher = ModelConfig.from_dict({"family": "electra", "vocab_size": 30, "hidden_size": 768,
+                                     "embedding_size": written})
+    assert student_config(teacher, options(hidden_size=256))[0].embedding_width == found
 
 
 def test_windows_stay_windows():
@@ -243,10 +292,14 @@ def test_a_student_that_begins_from_a_static_one_stays_one(tmp_path):
         build(teacher, init=str(tmp_path), objectives=("output", "relations"))
 
 
-def test_answers_that_are_not_finite_are_not_kept(tmp_path):
+def test_answers_that_are_not_finite_are_not_kept_and_damaged_ones_not_read(tmp_path):
     teacher, run = embedder(1), DistillationRun(options(), None)
     features = run.features(TEXTS, teacher, 16)
     assert teacher_outputs(teacher, features, str(tmp_path / "kept")).shape == (len(TEXTS), 16)
+    (kept,) = (tmp_path / "kept").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with pytest.raises(BertTfError, match="npy is damaged; try deleting it"):
+        teacher_outputs(teacher, features, str(tmp_path / "kept"))
     table = teacher.encoder.backbone.embeddings.word_embeddings
     table.assign(np.full(table.shape, np.inf))
     with pytest.raises(BertTfError, match="the teacher gives answers that are not finite"):

@@ -9,6 +9,7 @@ from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.results import spread
 from bert_tf.finetune.run import FinetuningRun
 from bert_tf.finetune.search import Search
+from bert_tf.finetune.trial import Trial
 
 
 class Monitored:
@@ -70,6 +71,22 @@ def test_a_trial_that_diverged_is_never_the_best():
     with pytest.raises(DivergedError, match="every training diverged: train loss is NaN; try a "
                                             "smaller --learning_rate"):
         search(lambda *settings: None)
+
+
+def test_the_weights_of_the_best_trial_alone_are_kept(monkeypatch):
+    """Which is not the last one, and neither the one that diverged."""
+    scores, held, most = {1e-5: 1, 2e-5: 4, 3e-5: None, 4e-5: 2, 5e-5: 3}, set(), 0
+
+    def score(rate, epochs, seed):
+        nonlocal most
+        held.add(rate)
+        most = max(most, len(held))
+        return scores[rate]
+
+    monkeypatch.setattr(Trial, "drop_weights",
+                        lambda trial: held.discard(trial.settings.learning_rate))
+    search(score, learning_rate=(*scores, 2e-5))
+    assert held == {2e-5} and most == 2
 
 
 def test_mean_and_sample_deviation():

@@ -33,14 +33,15 @@ def plain(counts, number):
     for word, count in counts.items():
         pieces = longest(word, OLD)
         if pieces is None:
-            pieces = [word[0], *("##" + character for character in word[1:])]
-            fresh.update({piece: count * n for piece, n in collections.Counter(pieces).items()
-                          if piece not in OLD})
-        if len(pieces) > 1 or pieces[0] not in OLD:
+            fresh.update({piece: count * n for piece, n in collections.Counter(
+                [word[0], *("##" + character for character in word[1:])]).items()
+                if piece not in OLD})
+        if pieces is None or len(pieces) > 1:
             words[word] = pieces
     rare = sorted((-count, piece) for piece, count in fresh.items() if count >= 2)
     pieces = [*OLD, *sorted(piece for _, piece in rare[:number // 3])]
-    parts = {word: row for word, row in words.items() if {*row} <= {*pieces}}
+    parts = {word: row or longest(word, pieces) for word, row in words.items()
+             if row or longest(word, pieces)}
     while len(pieces) < len(OLD) + number:
         pairs = collections.Counter()
         for word, row in parts.items():
@@ -108,3 +109,10 @@ def test_what_a_new_piece_is_made_of():
     assert [vocabulary.tokens[number] for number in known_characters("cab", vocabulary)] == [
         "##a", "##b"]
     assert known_characters("xyz", vocabulary) == []
+
+
+def test_of_unknown_words_the_pieces_that_there_are_stay_whole():
+    letters = "helo"
+    old = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "hello", *letters, *("##" + c for c in letters)]))
+    assert learn_new_pieces(old, {b"helloX": 5, b"helloY": 4}, 6) == [
+        "##X", "##Y", "helloX", "helloY"]

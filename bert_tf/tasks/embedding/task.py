@@ -21,11 +21,9 @@ from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.ranks import positive_ranks, products
-from bert_tf.tasks.embedding.teacher import load_teacher
+from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS, load_teacher
 from bert_tf.tokenization.morphemes import analyse
 
-# Models, as saved, that have no labels: their encoder makes vectors.
-WITHOUT_LABELS = ("encoder", "pretraining", "language_model", "replaced_tokens")
 _CUTOFFS = (1, 10)  # of the recall
 _PAIRS, _QUERIES, _TEXTS = KINDS
 

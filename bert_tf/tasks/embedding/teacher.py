@@ -1,10 +1,11 @@
 """A teacher: an embedder whose vectors another one learns from."""
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.tasks.base.ranks import Ranks
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.pretrained import Saved
-from bert_tf.tasks.registry import model_classes
+
+# Models, as saved, that have no labels: their encoder makes vectors.
+WITHOUT_LABELS = ("encoder", "pretraining", "language_model", "replaced_tokens")
 
 
 def load_teacher(loss, student):
@@ -19,11 +20,11 @@ def load_teacher(loss, student):
         BertTfError: it cannot be read.
     """
     saved = Saved.read(loss.teacher)
-    known = model_classes().get(saved.task["task"], SentenceEmbedder)
-    if issubclass(known, Ranks) and known is not SentenceEmbedder:
+    task = saved.task["task"]
+    if task not in (SentenceEmbedder.saved_as, *WITHOUT_LABELS):
         # Its encoder alone would give vectors, of which nobody has learned anything.
         raise UsageError(explain(
-            f"--teacher {loss.teacher}, of the task {known.saved_as!r}",
+            f"--teacher {loss.teacher}, of the task {task!r}",
             "a model with a vector for each text", "its scores in the file"))
     teacher = saved.build(SentenceEmbedder.saved_as)
     teacher.need_preprocessor()

@@ -23,6 +23,7 @@ from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.embedding.teacher import load_teacher
+from bert_tf.tasks.token_classification.model import TokenClassifier
 
 pytestmark = pytest.mark.graphs_as_written
 
@@ -96,8 +97,9 @@ def test_the_own_text_of_a_query_is_none_of_its_negatives(prompts):
 
 @pytest.mark.parametrize("model", [
     lambda: SparseEmbedder(CONFIG), lambda: MultiVectorEmbedder(CONFIG),
-    lambda: Classifier(CONFIG, problem="regression", num_labels=1)])
-def test_what_compares_texts_otherwise_is_no_teacher(model, tmp_path):
+    lambda: Classifier(CONFIG, problem="regression", num_labels=1),
+    lambda: TokenClassifier(CONFIG, labels=["O", "B-X"])])
+def test_what_learned_no_vectors_of_texts_is_no_teacher(model, tmp_path):
     made = model()
     made.save_pretrained(str(tmp_path / "other"))
     with pytest.raises(UsageError, match=f"{made.saved_as}'; expected a model with a vector for e"):
