@@ -22,29 +22,29 @@ def written(folder, count, rows, width=4):
 
 
 @pytest.fixture
-def few_files():
-    """Let the process open three further files, until it raises that limit."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = os.dup(0)
+def shards(tmp_path):
+    """Some of one passage, while the process may open one further file unless it raises that
+    limit."""
+    made, before = written(tmp_path, 4, 1), resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)  # the lowest number that is free
     os.close(free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 3, before[1]))
-    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, before[1]))
+    yield made
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_more_shards_than_files_may_be_open_by_default(tmp_path, few_files):
-    paths, vectors = written(tmp_path, 4, 1)
+def test_more_shards_than_files_may_be_open_by_default(shards):
+    paths, vectors = shards
     passages = Passages(paths)
     codes = Codes(paths, "float32", np.asarray)
     assert len(passages) == 4 and passages[3] == Passage("1", "text")
     np.testing.assert_array_equal(codes[:], vectors)
 
 
-def test_where_the_limit_cannot_be_raised_it_is_named(tmp_path, few_files, monkeypatch):
-    paths, _ = written(tmp_path, 4, 1)
+def test_where_the_limit_cannot_be_raised_it_is_named(shards, monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(UnavailableError, match="ulimit -n"):
         patched.setattr(resource, "setrlimit", lambda *_: None)
-        Passages(paths)
+        Passages(shards[0])
 
 
 def test_vectors_of_several_shards_are_in_memory_once(tmp_path):
