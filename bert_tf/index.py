@@ -11,11 +11,13 @@ is approximate from 50,000 on (faiss), unless --exact; docs/search.md has the fi
 """
 
 import dataclasses
+import functools
 import itertools
 import json
 import sys
 
 from bert_tf import cli
+from bert_tf.data.table_options import CorpusOptions
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.options import POSITIVE, REQUIRED, SeedOptions, WriteOptions, option, takes
 from bert_tf.retrieval.codes import PRECISIONS
@@ -28,7 +30,7 @@ _SHOWN = 100  # characters of a passage in a table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexConfig(WriteOptions, SeedOptions):
+class IndexConfig(CorpusOptions, WriteOptions, SeedOptions):
     """What `bert_tf.build_index` builds, and of what."""
 
     model: str = option(
@@ -66,6 +68,7 @@ def build_index(config):
     from bert_tf.embedder import model_digest
     from bert_tf.index_kinds import kind_of_model
     from bert_tf.retrieval import build_index as builder
+    from bert_tf.retrieval.corpus import read_corpus
 
     paths, kind = files.expand(config.corpus), kind_of_model(config)
     if config.shard_size is None:
@@ -78,7 +81,8 @@ def build_index(config):
         made = builder.build_index(
             config.output, options, paths, lambda: kind.stored(config),
             {"model": config.model if hub.repository(config.model)
-             else files.absolute(config.model)}, config.overwrite, config.verify_inputs)
+             else files.absolute(config.model)}, config.overwrite, config.verify_inputs,
+            functools.partial(read_corpus, form=config.form(), columns=config.columns()))
     print(f"{made['passages']:,} passages in {config.output}")
     return config.output
 
@@ -157,10 +161,6 @@ def _search(argv):
     index = open_index(arguments.index, arguments.model, arguments.verify or None)
     options = {name: value for name in ("exact", "rescore", "probes")
                if (value := getattr(arguments, name)) is not None}
-    if options and index.kind != "vectors":
-        name = next(iter(options))
-        raise UsageError(explain(f"--{name} of {arguments.index}, an index of {index.by}, which is "
-                                 "searched exactly", attempt=f"leaving --{name} out"))
     texts = iter(arguments.texts or files.read_standard_input())
     while part := list(itertools.islice(texts, _AT_ONCE)):
         found = index.search(part, arguments.k, **options)

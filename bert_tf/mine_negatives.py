@@ -13,6 +13,7 @@ interrupted run resumes.
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import os
 import sys
@@ -21,6 +22,8 @@ import numpy as np
 import tqdm
 
 from bert_tf import cli
+from bert_tf.data.table_form import TableForm
+from bert_tf.data.table_options import CorpusOptions
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import POSITIVE, REQUIRED, Range, SeedOptions, WriteOptions, option, takes
 from bert_tf.retrieval.negatives import SAMPLINGS, NegativeRule, same_text
@@ -34,7 +37,7 @@ _MARGIN = Range(float, lambda value: value >= 0, "a number of at least 0")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MineNegativesConfig(WriteOptions, SeedOptions):
+class MineNegativesConfig(CorpusOptions, WriteOptions, SeedOptions):
     """What `bert_tf.mine_negatives` finds, and where."""
 
     input: str = option(REQUIRED, "queries and their positives", metavar="FILE")
@@ -105,7 +108,7 @@ def mine_negatives(config):
         lines = mining.lines()
         # Where there are lines, what they were made of is there too.
         files.remove(config.output)
-        notes = mining.bm25.notes if config.bm25 else []
+        notes = [*mining.notes, *(mining.bm25.notes if config.bm25 else ())]
         manifest.write(record, options, inputs, notes=notes)
         files.write_json_lines(config.output, lines)
         files.remove(work)
@@ -137,7 +140,9 @@ class _Mining:
 
         self.of_length_1, self.rescored, self.search_vectors = of_length_1, rescored, search
         self.fuse = reciprocal_rank_fusion
-        self.config, self.rule = config, config.rule()
+        self.config, self.rule, self.notes = config, config.rule(), []
+        self.read_corpus = functools.partial(read_corpus, form=config.form(),
+                                             columns=config.columns())
         self.positives = self._read_queries()  # {query: {positive: None}}
         embedder = None
         if config.model is not None:  # before there is any work to lose
@@ -146,7 +151,7 @@ class _Mining:
             embedder = Embedder(config.model, config.dtype)
         # Without titles, which few positives have; those are known by both.
         self.texts, self.keys, self.titled = [], [], []
-        for passage in read_corpus(paths):
+        for passage in self.read_corpus(paths):
             self.texts.append(passage.text)
             self.keys.append(_key(passage.text))
             self.titled.append(_key(passage.content) if passage.title else self.keys[-1])
@@ -159,21 +164,28 @@ class _Mining:
             self._embed(embedder, paths, digest, work)
 
     def _read_queries(self):
-        from bert_tf.data.table_form import AS_FOUND
         from bert_tf.data.tables import BadRow
         from bert_tf.tasks.base.query_files import NoQueries
-        from bert_tf.tasks.ranking.datasets import read_ranked
+        from bert_tf.tasks.ranking.datasets import NothingRelevant, read_ranked
 
-        positives = {}
+        positives, judged = {}, []
+        # Columns and delimiters are those of the corpus.
+        form = TableForm(encoding=self.config.encoding)
         try:
-            for example in read_ranked(self.config.input, {}, AS_FOUND):
+            for example in read_ranked(self.config.input, {}, form):
+                if isinstance(example, NothingRelevant):
+                    judged.append(example)
+                    continue
                 if isinstance(example, BadRow):
                     raise example
                 positives.setdefault(example.query, {}).update(dict.fromkeys(example.positives))
         except NoQueries as error:  # columns are known by their names alone here
             raise NoQueries(error.path, error.names, "renaming it") from error
         if not positives:
-            raise BertTfError(explain(f"{self.config.input}: no query", "one or more"))
+            raise judged[0] if judged else BertTfError(
+                explain(f"{self.config.input}: no query", "one or more"))
+        if judged:
+            self.notes.append(f"{len(judged):,} queries without a relevant passage are left out")
         return positives
 
     def _embed(self, embedder, paths, digest, work):
@@ -184,10 +196,11 @@ class _Mining:
 
         options = {"dimensions": None, "precision": "float32", "shard_size": _SHARD,
                    "approximate": False, "seed": 0, "texts": "without titles",
-                   "model_digest": digest, "dtype": self.config.dtype}
+                   "model_digest": digest, "dtype": self.config.dtype,
+                   **self.config.shared_with(CorpusOptions)}
         made = build_index(work, options, paths, lambda: StoredVectors(
             options, lambda passages: embedder.vectors([passage.text for passage in passages])),
-            {}, overwrite=True)
+            {}, overwrite=True, read=self.read_corpus)
         shards = [os.path.join(work, shard_name(number)) for number in range(made["shards"])]
         code = stored_codes(None, "float32", None)["float32"]
         self.vectors = Codes(shards, "float32", code.decode)

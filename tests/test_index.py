@@ -69,6 +69,23 @@ def test_it_finds_what_the_model_finds(built, capsys, eager):
     assert opened.search_vectors(model.embed(queries), 2)[1].tolist() == expected[:, :2].tolist()
 
 
+def test_a_table_in_another_form(model, tmp_path, capsys):
+    (tmp_path / "corpus.csv").write_bytes("".join(
+        f"{number};https://x;{text}\n" for number, text in enumerate(["개", "여우", "fox"])
+    ).encode("cp949"))
+    flags = ["build", "--model", model, "--corpus", str(tmp_path / "corpus.csv"),
+             "--output", str(tmp_path / "index"), "--encoding", "CP949", "--delimiter",
+             "semicolon", "--id_column", "0", "--no-header", "--text_column"]
+    assert cli.run(index.main, flags[:7]) == 1
+    assert "is not UTF-8, but may be CP949; " in (told := capsys.readouterr().err)
+    assert told.endswith(", or --encoding CP949\n")
+    assert cli.run(index.main, [*flags, "2"]) == 0
+    passages = bert_tf.open_index(str(tmp_path / "index")).passages
+    assert [(passage.id, passage.text) for passage in map(passages.__getitem__, range(3))] == [
+        ("0", "개"), ("1", "여우"), ("2", "fox")]
+    assert cli.run(index.main, [*flags, "1"]) == 2  # another index
+
+
 def scalar_products(model, queries):
     passages = model.sparse(PASSAGES)
     return np.array([[sum(weight * passage.get(token, 0) for token, weight in query.items())

@@ -120,6 +120,27 @@ def test_judged_passages_are_read_as_a_reranker_reads_them(data, tmp_path):
     assert line["positive"] == "the quick fox" and "the quick brown fox" in line["negatives"]
 
 
+def test_queries_without_a_relevant_passage_are_left_out(data, tmp_path, capsys):
+    path = tmp_path / "judged.tsv"
+    path.write_text("query\tpassage\tlabel\nquick fox\tthe quick fox\t2\n"
+                    "lazy dog\tthe quick fox\t0\ncafé\tthe quick fox\t0\n")
+    for _ in range(2):
+        [line] = read(mine_negatives(**data | {"input": str(path)}, bm25=True))
+        assert line["query"] == "quick fox"
+        assert "note: 2 queries without a relevant passage are left out" in capsys.readouterr().out
+    path.write_text("query\tpassage\tlabel\nlazy dog\tthe quick fox\t0\n")
+    with pytest.raises(BertTfError, match="line 2: all 1 labels of the query 'lazy dog' are 0"):
+        mine_negatives(**data | {"input": str(path)}, bm25=True, overwrite=True)
+
+
+def test_a_corpus_in_another_form(data, tmp_path):
+    (tmp_path / "corpus.csv").write_bytes("doc;body\n".encode("utf-16") + "".join(
+        f"{number};{text}\n" for number, text in enumerate(PASSAGES)).encode("utf-16-le"))
+    expected = read(mine_negatives(**data, bm25=True))
+    data |= {"corpus": str(tmp_path / "corpus.csv"), "output": str(tmp_path / "other.jsonl")}
+    assert read(mine_negatives(**data, bm25=True, text_column="body", delimiter=";")) == expected
+
+
 def test_into_a_store(data, tmp_path, monkeypatch, eager):
     monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
     tokenizer = word_piece()

@@ -3,12 +3,11 @@
 Defaults are those of the BERT paper's appendix A.3 where it names any.
 """
 
-import codecs
 import dataclasses
 import math
 
-from bert_tf.data.table_form import DELIMITERS, TableForm
-from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.data.table_options import ColumnOptions
+from bert_tf.errors import UsageError, explain
 from bert_tf.options import (
     ABOVE_0,
     FRACTION,
@@ -28,27 +27,8 @@ from bert_tf.tokenization.options import TextOptions
 from bert_tf.training.run_options import RunOptions
 
 SCRATCH = "scratch"
-COLUMNS = ("text", "text_b", "label", "id")
 _UP_TO_1 = Range(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
 _FINITE = Range(float, math.isfinite, "a number")
-
-
-def _delimiter(text):
-    if len(text) == 1:
-        return text
-    try:
-        return DELIMITERS[check_choice("delimiter", text, DELIMITERS)]
-    except UsageError as error:
-        raise UsageError(f"{error}, or one character") from None
-
-
-def _encoding(text):
-    try:
-        "".encode(text)
-    except LookupError:
-        raise UsageError(explain(f"no encoding is called {text}",
-                                 "such as UTF-8, UTF-16, CP949 or CP1252")) from None
-    return codecs.lookup(text).name
 
 
 def _freeze(text):
@@ -60,42 +40,8 @@ def _freeze(text):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ColumnOptions(Options):
-    """Where a table has what and how it is written."""
-
-    text_column: str | None = option(
-        None, "column, its name or its number from 0, of the text or question", metavar="NAME")
-    text_b_column: str | None = option(
-        None, "column, its name or its number from 0, of the second text or context",
-        metavar="NAME")
-    label_column: str | None = option(
-        None, "column, its name or its number from 0, of the label, number, answer or tags",
-        metavar="NAME")
-    id_column: str | None = option(
-        None, "column, its name or its number from 0, of the example's id", metavar="NAME")
-    delimiter: str | None = option(
-        None, "between the fields of a row: tab, comma, semicolon or a character",
-        metavar="NAME", parse=_delimiter, otherwise="detected in the file")
-    encoding: str | None = option(
-        None, "of the files, such as CP949", metavar="NAME", parse=_encoding,
-        otherwise="UTF-8, or UTF-16 with a byte order mark")
-    header: bool | None = option(
-        None, "whether the first row holds names, where columns are numbers",
-        otherwise="detected by its label")
-
-    def columns(self):
-        """The named columns as `{"text", "text_b", "label", "id"}`, without those not given."""
-        given = {name: getattr(self, f"{name}_column") for name in COLUMNS}
-        return {name: column for name, column in given.items() if column is not None}
-
-    def form(self):
-        """The `TableForm` of the options."""
-        return TableForm(self.delimiter, self.encoding, self.header)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class TableOptions(ColumnOptions):
-    """The same of labelled examples."""
+    """Where a table of labelled examples has what, and what of it is skipped."""
 
     skip_bad_rows: bool = option(False, "skip invalid examples, and count them")
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from bert_tf.data.options import RUNNERS
-from bert_tf.finetune.config import ColumnOptions
+from bert_tf.data.table_options import ColumnOptions
 from bert_tf.options import POSITIVE, REQUIRED, WriteOptions, option
 
 FORMATS = ("parquet", "jsonl", "npy")

@@ -19,6 +19,7 @@ _SAMPLE = 64  # vectors of each list from which the lists are learned
 _MOST_LISTS = 1 << 16
 _ITERATIONS = 10  # of k-means
 _BLOCK = 1 << 16  # vectors that are added at a time
+_ROW_BITS = 40  # of a number, below those of a distance
 
 
 def library():
@@ -29,8 +30,9 @@ def library():
 
 
 def num_lists(count):
-    """Return how many lists `count` vectors are put into: a power of two near `4 sqrt(count)`."""
-    return min(_MOST_LISTS, 1 << max(0, round(np.log2(4 * max(count, 1) ** 0.5))))
+    """Return how many lists `count` vectors are put into: a power of two near `4 sqrt(count)`; of
+    few vectors as many as there are."""
+    return min(_MOST_LISTS, count, 1 << round(np.log2(4 * max(count, 1) ** 0.5)))
 
 
 def build(vectors, path, seed, progress=None):
@@ -44,7 +46,7 @@ def build(vectors, path, seed, progress=None):
     """
     faiss = library()
     count, width = vectors.shape
-    lists = min(num_lists(count), count)
+    lists = num_lists(count)
     padded = -(-width // _PART) * _PART
     index = faiss.index_factory(padded, f"IVF{lists},PQ{padded // _PART}x4fs",
                                 faiss.METRIC_INNER_PRODUCT)
@@ -107,18 +109,18 @@ def nearest_bits(queries, arrays, k):
     Args:
         queries: uint8 `[q, bytes]`.
         arrays: list of uint8 `[n, bytes]`, one after the other.
-        k: rows of a query; -1 where there are fewer.
+        k: rows of a query; all where there are fewer.
     """
     faiss = library()
-    distances, rows, start = [], [], 0
+    best, start = np.zeros((len(queries), 0), np.int64), 0
     for array in arrays:
-        found = faiss.knn_hamming(queries, np.ascontiguousarray(array), min(k, len(array)))
-        distances.append(found[0])
-        rows.append(found[1] + start)
+        distances, rows = faiss.knn_hamming(queries, np.ascontiguousarray(array),
+                                            min(k, len(array)))
+        # As one number, by which the nearest come first, of equally near ones the earlier row.
+        found = (distances.astype(np.int64) << _ROW_BITS) + rows + start
+        best = np.sort(np.concatenate([best, found], 1), axis=1)[:, :k]
         start += len(array)
-    distances, rows = np.concatenate(distances, 1), np.concatenate(rows, 1)
-    best = np.lexsort((rows, distances), axis=1)[:, :k]
-    return np.take_along_axis(rows, best, 1)
+    return best & ((1 << _ROW_BITS) - 1)
 
 
 def _padded(vectors, width):

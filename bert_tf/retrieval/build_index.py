@@ -52,18 +52,20 @@ class Stored:
         return [], {}
 
 
-def build_index(folder, options, paths, stored, facts, overwrite=False, verify=False):
+def build_index(folder, options, paths, stored, facts, overwrite=False, verify=False,
+                read=read_corpus):
     """Build an index, or what of it is missing or damaged; the same inputs always give the same
     bytes.
 
     Args:
         folder: local path.
         options: dict of what decides the result: `shard_size` and whatever decides `stored`.
-        paths: files of the corpus, see `read_corpus`.
+        paths: files of the corpus.
         stored: function without arguments that gives the `Stored`; called where there is work to
             do.
         facts: plain values for the manifest.
         overwrite, verify: as of `manifest.finished`.
+        read: function from paths to an iterable of `Passage`.
 
     Returns: the manifest.
 
@@ -80,20 +82,20 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
     def ready():
         """Return the `Stored` and the number of passages: what is wrong with either is told now,
         not after hours."""
-        kind, total = stored(), sum(1 for _ in read_corpus(paths))
+        kind, total = stored(), sum(1 for _ in read(paths))
         kind.check(total)
         return kind, total
 
     found = manifest.resumed(folder, MANIFEST, BEGUN, options, paths, overwrite, verify,
                              option="precision", made=lambda: _made(folder), ready=ready)
     if found:
-        if all(map(_is_whole, _shards(folder))):
+        if all(map(_is_whole, _shards(folder, found["shards"]))):
             print(f"{folder}: this index is there already; nothing to do")
             return found
         files.remove(record)  # until all of it is there again
     kind, total = ready()
-    count = _write_shards(folder, options["shard_size"], paths, kind, total)
-    folders = _shards(folder)
+    count = _write_shards(folder, options["shard_size"], read(paths), kind, total)
+    folders = _shards(folder, -(-count // options["shard_size"]))
     made, about = kind.finish(folder, folders, count)
     sums = [f"{os.path.basename(shard)}/{checksums.NAME}" for shard in folders]
     return manifest.write(
@@ -102,9 +104,9 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
         files=checksums.facts(folder, [*made, *sums]))
 
 
-def _write_shards(folder, shard_size, paths, stored, total):
+def _write_shards(folder, shard_size, passages, stored, total):
     """Write the shards that are missing or damaged; return the number of passages."""
-    passages, count = read_corpus(paths), 0
+    passages, count = iter(passages), 0
     with tqdm.tqdm(desc="passages", total=total, unit="", unit_scale=True) as bar:
         while part := list(itertools.islice(passages, shard_size)):
             path = os.path.join(folder, shard_name(count // shard_size))
@@ -135,6 +137,5 @@ def _made(folder):
             if name == APPROXIMATE or name.startswith("shard-")]
 
 
-def _shards(folder):
-    return [os.path.join(folder, name) for name in files.list_folder(folder)
-            if name.startswith("shard-")]
+def _shards(folder, count):
+    return [os.path.join(folder, shard_name(number)) for number in range(count)]

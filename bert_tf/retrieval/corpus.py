@@ -26,8 +26,10 @@ from bert_tf.data.tables import (
 )
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
+from bert_tf.storage.encodings import EncodingError
 
 _IDS = ("id", "_id")
+_SHOWN = 5  # invalid rows that are named one by one
 _WITHOUT_HEADER = {1: ("text",), 2: ("id", "text"), 3: ("id", "text", "title")}
 
 
@@ -55,43 +57,62 @@ def read_corpus(paths, form=AS_FOUND, columns=None):
 
     Raises:
         UsageError: a table has no texts, or its delimiter cannot be detected.
-        BertTfError: an id is missing or there twice, a text is empty or none, a file cannot be read
-            or there is no passage at all; file and line are named.
+        BertTfError: an id is missing or there twice, or a text is empty or none: after the last
+            row, so that all such rows are counted, the first of them named by file and line; or a
+            file cannot be read, or there is no passage at all.
     """
     one = isinstance(paths, str | os.PathLike)
     paths = list(map(os.fspath, [paths] if one else paths))
-    seen = set()
+    seen, total, number_bad, bad = set(), 0, 0, []
     for path, prefix in zip(paths, id_prefixes(paths), strict=True):
         identified = None  # whether the file's rows have ids
         for where, number, values in _rows(path, form, columns):
-            has_id, before = not values.keys().isdisjoint(_IDS), identified
-            identified = has_id if before is None else before
-            if has_id != identified:
-                raise BertTfError(explain(
-                    f"{where}: {'an' if has_id else 'no'} id, unlike the rows before",
-                    "an id in each row, or in none"))
-            passage = _passage(where, prefix + number, values)
-            if passage.id in seen:
-                raise BertTfError(explain(f"{where}: the id {passage.id!r} a second time",
-                                          "an id of its own for each passage"))
+            total += 1
+            try:
+                if isinstance(values, BadRow):
+                    raise values
+                has_id, before = not values.keys().isdisjoint(_IDS), identified
+                identified = has_id if before is None else before
+                if has_id != identified:
+                    raise BadRow(explain(
+                        f"{where}: {'an' if has_id else 'no'} id, unlike the rows before",
+                        "an id in each row, or in none"))
+                passage = _passage(where, prefix + number, values)
+                if passage.id in seen:
+                    raise BadRow(explain(f"{where}: the id {passage.id!r} a second time",
+                                         "an id of its own for each passage"))
+            except BadRow as error:
+                number_bad += 1
+                bad += [error][:_SHOWN - len(bad)]
+                continue
             seen.add(passage.id)
-            yield passage
+            if not bad:  # else nobody is to work with what is refused at the end
+                yield passage
+    if number_bad == 1:
+        raise bad[0]
+    if bad:
+        more = [f"and {number_bad - len(bad):,} more"] if number_bad > len(bad) else []
+        raise BadRow("\n  ".join([f"{', '.join(paths)}: {number_bad:,} of {total:,} rows are "
+                                  "invalid; try correcting or removing them", *map(str, bad),
+                                  *more]))
     if not seen:
         raise BertTfError(explain(f"{', '.join(paths)}: no passage", "one or more"))
 
 
 def _rows(path, form, columns):
-    """Yield `(where, number, {"text", …})` of each passage; `number` is the id of one without."""
-    if files.suffix(path) == ".json" and isinstance(
-            value := files.read_json(path, form.encoding), dict):
-        yield from _paragraphs(path, value)
-        return
-    rows = _named(path, form, columns) if columns else (
-        _table(path, form) if is_table(path) else read_text_lines(path, form))
-    for where, row in rows:
-        if isinstance(row, BadRow):
-            raise row
-        yield where, where.rpartition(" ")[2], row
+    """Yield `(where, number, {"text", …})` of each passage, a BadRow in place of an invalid one;
+    `number` is the id of one without."""
+    try:
+        if files.suffix(path) == ".json" and isinstance(
+                value := files.read_json(path, form.encoding), dict):
+            yield from _paragraphs(path, value)
+            return
+        rows = _named(path, form, columns) if columns else (
+            _table(path, form) if is_table(path) else read_text_lines(path, form))
+        for where, row in rows:
+            yield where, where.rpartition(" ")[2], row
+    except EncodingError as error:
+        raise BertTfError(f"{error}, or --encoding {error.likely or 'NAME'}") from error
 
 
 def _named(path, form, columns):
@@ -101,7 +122,7 @@ def _named(path, form, columns):
     ours = {text: "text", id: "id"}
     return ((where, row if isinstance(row, BadRow) else {
         ours.get(name, name): value for name, value in row.items()})
-        for where, row in read_rows(path, needed, optional, form))
+        for where, row in read_rows(path, needed, [*optional, "title"], form))
 
 
 def _table(path, form):
@@ -143,15 +164,14 @@ def _passage(where, number, values):
     if type(id) is int:
         id = str(id)
     if id is None or isinstance(id, str) and not id.strip():
-        raise BertTfError(explain(f"{where}: no id", "an id in each row, or in none"))
+        raise BadRow(explain(f"{where}: no id", "an id in each row, or in none"))
     title = values.get("title")
     for name, value in (("id", id), ("text", values["text"]), ("title", title or "")):
         if not isinstance(value, str):
-            raise BertTfError(explain(f"{where}: {name} is {type(value).__name__}", "a string"))
+            raise BadRow(explain(f"{where}: {name} is {type(value).__name__}", "a string"))
         check_unicode(where, value, name)
     if not values["text"].strip() and not (title or "").strip():
-        raise BertTfError(explain(f"{where}: no text", "at least a character",
-                                  "removing the row"))
+        raise BadRow(explain(f"{where}: no text", "at least a character", "removing the row"))
     return Passage(id, values["text"], title or "")
 
 

@@ -72,7 +72,7 @@ class MultiVectorIndex(StoredIndex):
         return self._parts[0][0].shape[1]
 
     def rows_of(self, queries, k=10):
-        """See `StoredIndex`: scores are those of `max_sims`, of equal ones the earlier row first.
+        """See `StoredIndex`: scores and order are those of `search_tokens`.
 
         Args:
             queries: `TokenVectors`.

@@ -12,6 +12,7 @@ from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 SIMILARITIES = ("cosine", "dot")
 QUERY_BLOCK = 1024
 _RESCORED = 1 << 13  # vectors that are summed anew at a time
+_SPARE = 16  # vectors of a query that are summed anew beside the k, as equal ones may be among them
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 25, 1 << 13  # of the corpus' vectors at a time
 
 
@@ -85,7 +86,8 @@ def search(queries, vectors, k, similarity="cosine"):
 
     Returns: `(scores, rows)`, float32 and int64 `[q, min(k, n)]`, highest score first; of equal
         scores the earlier row first. Scores are summed in float64, so that equal vectors score
-        equally wherever they stand.
+        equally wherever they stand; only where more than 16 are as near as the k-th, it may be
+        any of these that are found.
 
     Raises:
         UsageError: shapes do not fit, or k is below 1.
@@ -101,7 +103,8 @@ def search(queries, vectors, k, similarity="cosine"):
     queries = prepare(_finite("queries", queries))
     scores = np.zeros((len(queries), k), np.float32)
     rows = np.zeros((len(queries), k), np.int64)
-    tops = [(start, TopK(len(queries[start:start + QUERY_BLOCK]), k))
+    # In float32 the last bit of a score depends on where its vector stands.
+    tops = [(start, TopK(len(queries[start:start + QUERY_BLOCK]), min(k + _SPARE, len(vectors))))
             for start in range(0, len(queries), QUERY_BLOCK)]
     block = min(_BLOCK_ROWS, max(1, _BLOCK_BYTES // (4 * vectors.shape[1] or 1)))
     for first in range(0, len(vectors), block):
@@ -111,9 +114,9 @@ def search(queries, vectors, k, similarity="cosine"):
             top.update(queries[start:start + top.num_queries] @ part.T, first)
     for start, top in tops:
         end = start + top.num_queries
-        scores[start:end], rows[start:end] = rescored(
+        scores[start:end], rows[start:end] = (each[:, :k] for each in rescored(
             queries[start:end], top.taken()[1], lambda rows: prepare(
-                np.asarray(vectors[rows], np.float32)))
+                np.asarray(vectors[rows], np.float32))))
     return scores, rows
 
 

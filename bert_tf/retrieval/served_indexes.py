@@ -1,11 +1,14 @@
 """Indexes beside served models, for the page of the embedded server."""
 
 import functools
+import logging
 import os
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.vector_index import VectorIndex
 from bert_tf.storage import files
+
+_log = logging.getLogger(__name__)
 
 
 class ServedIndexes:
@@ -41,6 +44,20 @@ class ServedIndexes:
         digest = self._digest(folder, files.version(os.path.join(folder, "saved_model.pb")))
         return [name for name, index in self._indexes.items()
                 if index.manifest["options"].get("model_digest") == digest]
+
+    def warn_of_unowned(self, folders):
+        """Log each index that is of none of the versions in `folders`: no page offers it."""
+        owned = set()
+        for folder in folders:
+            try:
+                owned.update(self.names(folder))
+            except (BertTfError, OSError) as error:
+                _log.warning("whether an index is of %s is not known: %s", folder, error)
+        for name, index in self._indexes.items():
+            if name not in owned:
+                _log.warning("the index %s is of no version that is served, so that the page does "
+                             "not offer it; it was built by %s", index.folder,
+                             index.manifest.get("model") or "a model without a name")
 
     def search(self, name, vector, k):
         """Return the k passages of an index that are nearest to a vector, as of

@@ -6,10 +6,12 @@ A shard is a folder that appears whole: arrays, such as `float32.npy`, `int8.npy
 where its lines begin; `shard.json`, how they are stored; `checksums.json`.
 """
 
+import contextlib
 import dataclasses
 import json
 import mmap
 import os
+import resource
 
 import numpy as np
 
@@ -63,6 +65,7 @@ class Codes:
     ndim = 2
 
     def __init__(self, folders, precision, decode):
+        _allow_many_files()
         self.arrays = [mapped(folder, precision, DTYPES[precision], 2) for folder in folders]
         self.starts = np.cumsum([0, *map(len, self.arrays)])
         self.decode = decode
@@ -79,14 +82,23 @@ class Codes:
         """Return the vectors of a slice, or of an ascending array of rows."""
         if isinstance(rows, slice):
             start, end, _ = rows.indices(len(self))
-            parts = [array[max(start - begin, 0):max(end - begin, 0)]
+            count = max(end - start, 0)
+            parts = [(array, slice(max(start - begin, 0), end - begin))
                      for array, begin in zip(self.arrays, self.starts, strict=False)
                      if begin < end and start < begin + len(array)]
         else:
-            ends = np.searchsorted(rows, self.starts)
-            parts = [array[rows[first:last] - begin] for array, begin, first, last in zip(
+            count, ends = len(rows), np.searchsorted(rows, self.starts)
+            parts = [(array, rows[first:last] - begin) for array, begin, first, last in zip(
                 self.arrays, self.starts, ends, ends[1:], strict=False) if first < last]
-        return self.decode(parts[0] if len(parts) == 1 else np.concatenate(parts))
+        if len(parts) == 1:
+            [(array, places)] = parts
+            return self.decode(array[places])
+        vectors, filled = np.empty((count, self.shape[1]), np.float32), 0
+        for array, places in parts:  # so that many vectors are not in memory twice
+            part = self.decode(array[places])
+            vectors[filled:filled + len(part)] = part
+            filled += len(part)
+        return vectors
 
 
 class Passages:
@@ -98,6 +110,7 @@ class Passages:
     """
 
     def __init__(self, folders):
+        _allow_many_files()
         self._paths = [os.path.join(folder, _PASSAGES) for folder in folders]
         self._lines = list(map(_mapped_bytes, self._paths))
         self._offsets = [mapped(folder, _OFFSETS, np.int64) for folder in folders]
@@ -120,6 +133,14 @@ class Passages:
         except (TypeError, ValueError) as error:
             raise BertTfError(explain(f"{self._paths[shard]} is damaged at byte {start}",
                                       attempt="building the index again")) from error
+
+
+def _allow_many_files():
+    """Raise the limit of open files as far as the system lets a process: each one that is mapped
+    counts."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # where that is more than the system has
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _mapped_bytes(path):

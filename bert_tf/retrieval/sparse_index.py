@@ -24,9 +24,9 @@ class StoredWeights(Stored):
 
     def arrays(self, passages):
         """See `Stored`."""
-        made = Postings.of(self._weigh(passages))
+        tokens, made = Postings.of(self._weigh(passages))
         return {"starts": made.starts, "rows": made.rows, "weights": made.weights}, {
-            "tokens": made.tokens}
+            "tokens": tokens}
 
 
 class SparseIndex(StoredIndex):
@@ -55,7 +55,7 @@ class SparseIndex(StoredIndex):
 
 
 def _postings(shard, passages):
-    """Return the `Postings` of a shard, whose parts fit each other."""
+    """Return the tokens and `Postings` of a shard, whose parts fit each other."""
     tokens = shard_about(shard).get("tokens")
     starts, rows, weights = (mapped(shard, name, dtype) for name, dtype in (
         ("starts", np.int64), ("rows", np.int32), ("weights", np.float32)))
@@ -63,4 +63,4 @@ def _postings(shard, passages):
             and (np.diff(starts) >= 0).all() and starts[-1] == len(rows) == len(weights)):
         raise BertTfError(explain(f"{shard} is damaged: its tokens and weights do not fit each "
                                   "other", attempt=AGAIN))
-    return Postings(tokens, starts, rows, weights, passages)
+    return tokens, Postings(starts, rows, weights, passages)

@@ -28,11 +28,14 @@ class StoredIndex:
     Attributes:
         kind: what the manifest calls such an index.
         by: what it is searched by, for messages.
+        options: names of the further arguments of `rows_of`.
 
     Raises:
         UsageError: there is no index, or one of another kind.
         BertTfError: a file is missing or damaged.
     """
+
+    options = ()
 
     def __init__(self, folder, of_queries=None, verify=None):
         self.folder, self._of_queries = folder, of_queries
@@ -85,6 +88,9 @@ class StoredIndex:
         Raises:
             UsageError: there is no model, or an argument does not fit.
         """
+        for name in options.keys() - set(self.options):
+            raise UsageError(explain(f"{name} for {self.folder}, an index of {self.by}, which is "
+                                     "searched exactly", attempt=f"leaving {name} out"))
         if self._of_queries is None:
             raise UsageError(explain(f"text for {self.folder} without a model", self.by,
                                      "bert_tf.open_index"))

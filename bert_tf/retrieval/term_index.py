@@ -10,37 +10,38 @@ _SCORES_AT_ONCE = 1 << 24
 
 
 class Postings:
-    """In which of some passages tokens stand, and with what weights.
+    """In which of some passages tokens stand, and with what weights; tokens are numbers here.
 
     Args:
-        tokens: list of str, each once.
         starts, rows, weights: int64 `[tokens + 1]`, int32 and float32 `[entries]`: of a token the
             entries from its start to the next one's, each of a passage. Arrays may be mapped into
             memory: of a search those entries are read whose tokens a query has.
         passages: their number.
     """
 
-    def __init__(self, tokens, starts, rows, weights, passages):
-        self.tokens, self.starts, self.rows, self.weights = tokens, starts, rows, weights
+    def __init__(self, starts, rows, weights, passages):
+        self.starts, self.rows, self.weights = starts, rows, weights
         self.passages = passages
-        self._number = {token: number for number, token in enumerate(tokens)}
 
     @classmethod
     def of(cls, passages):
-        """Build from a list of dicts of float by token."""
+        """Return `(tokens, postings)` of a list of dicts of float by token: a list of str, each at
+        its number."""
         tokens = sorted({token for weights in passages for token in weights})
         matrix = weights_matrix(passages, {token: number for number, token in enumerate(tokens)}
                                 ).T.tocsr()
-        return cls(tokens, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32),
-                   matrix.data, len(passages))
+        return tokens, cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32),
+                           matrix.data, len(passages))
 
-    def of_tokens(self, tokens):
-        """Return a CSR matrix float32 `[len(tokens), passages]` of the weights of some tokens.
+    def of_tokens(self, numbers):
+        """Return a CSR matrix float32 `[len(numbers), passages]` of the weights of some tokens.
+
+        Args:
+            numbers: those of the tokens, -1 for one that is in no passage.
 
         Raises:
             BertTfError: entries are of passages that there are not.
         """
-        numbers = [self._number.get(token, -1) for token in tokens]
         bounds = [(self.starts[number], self.starts[number + 1]) if number >= 0 else (0, 0)
                   for number in numbers]
         rows, weights = (np.concatenate([np.zeros(0, values.dtype),
@@ -50,7 +51,7 @@ class Postings:
             raise BertTfError(f"weights of {self.passages} passages are damaged: there is one of "
                               f"passage {rows.max()}")
         starts = np.cumsum([0, *(end - start for start, end in bounds)])
-        return sparse.csr_matrix((weights, rows, starts), (len(tokens), self.passages))
+        return sparse.csr_matrix((weights, rows, starts), (len(numbers), self.passages))
 
 
 class TermIndex:
@@ -61,18 +62,28 @@ class TermIndex:
         scores, rows = index.search(model.sparse(queries), 10)
 
     Args:
-        parts: `Postings` of passages, in their order.
+        parts: iterable of `(tokens, postings)` as of `Postings.of`, in the order of passages.
     """
 
     def __init__(self, parts=()):
-        self._parts = list(parts)
+        # The places of all tokens. A part has its number of each, without the texts; at the last
+        # place -1, for those that came with later parts or never.
+        self._places, self._parts = {}, []
+        for tokens, postings in parts:
+            self._append(tokens, postings)
 
     def __len__(self):
-        return sum(part.passages for part in self._parts)
+        return sum(postings.passages for _, postings in self._parts)
 
     def add(self, passages):
         """Add passages after those that are there: a list of dicts of float by token."""
-        self._parts.append(Postings.of(passages))
+        self._append(*Postings.of(passages))
+
+    def _append(self, tokens, postings):
+        places = [self._places.setdefault(token, len(self._places)) for token in tokens]
+        numbers = np.full(len(self._places) + 1, -1, np.int32)
+        numbers[places] = np.arange(len(tokens))
+        self._parts.append((numbers, postings))
 
     def search(self, queries, k):
         """Return the passages with the highest scores, `(scores, rows)`.
@@ -87,17 +98,21 @@ class TermIndex:
         """
         k = min(check_k(k), len(self))
         columns = {}
-        matrix, tokens = weights_matrix(queries, columns), list(columns)
+        matrix = weights_matrix(queries, columns)
+        places = np.array([self._places.get(token, len(self._places)) for token in columns],
+                          np.int64)
         scores = np.zeros((len(queries), k), np.float32)
         rows = np.zeros((len(queries), k), np.int64)
-        at_once = max(1, _SCORES_AT_ONCE // max([1, *(part.passages for part in self._parts)]))
+        at_once = max(1, _SCORES_AT_ONCE // max(
+            [1, *(postings.passages for _, postings in self._parts)]))
         for start in range(0, len(queries), at_once):
             end = min(start + at_once, len(queries))
             top, first = TopK(end - start, k), 0
-            for part in self._parts:
-                found = (matrix[start:end] @ part.of_tokens(tokens)).toarray()
+            for numbers, postings in self._parts:
+                part = postings.of_tokens(numbers.take(places, mode="clip"))
+                found = (matrix[start:end] @ part).toarray()
                 top.update(np.where(found > 0, found, -np.inf), first)
-                first += part.passages
+                first += postings.passages
             scores[start:end], rows[start:end] = top.taken()
         return np.where(rows < 0, np.float32(0), scores), rows
 

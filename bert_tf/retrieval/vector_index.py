@@ -63,7 +63,7 @@ class StoredVectors(Stored):
 
     def check(self, count):
         """See `Stored`."""
-        if self._is_approximate(count):
+        if self._is_approximate(count) or self.options["precision"] == "bits":
             approximate.library()
 
     def _is_approximate(self, count):
@@ -77,6 +77,7 @@ class StoredVectors(Stored):
         if wanted:
             codes = stored_codes(self.options["dimensions"], precision, self.scale)
             name, code = list(codes.items())[-1]
+            print(f"approximate search: learning {approximate.num_lists(count):,} lists")
             with tqdm.tqdm(desc="approximate search", total=count, unit_scale=True) as bar:
                 approximate.build(Codes(shards, name, code.decode),
                                   os.path.join(folder, APPROXIMATE), self.options["seed"],
@@ -93,7 +94,7 @@ class VectorIndex(StoredIndex):
     Args and errors: as of `StoredIndex`; queries are float32 `[n, width]`.
     """
 
-    kind, by = StoredVectors.kind, "vectors"
+    kind, by, options = StoredVectors.kind, "vectors", ("exact", "rescore", "probes")
 
     def __init__(self, folder, of_queries=None, verify=None):
         super().__init__(folder, of_queries, verify)

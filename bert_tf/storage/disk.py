@@ -36,6 +36,10 @@ def explained(action, path):
             raise UnavailableError(explain(
                 f"cannot {action} {path}: the disk is full (what was finished before is kept)",
                 attempt="freeing space and running the same command again")) from error
+        if error.errno == errno.EMFILE:
+            raise UnavailableError(explain(
+                f"cannot {action} {path}: this process has as many files open as it may",
+                attempt="a higher limit, ulimit -n, and the same command again")) from error
         raise BertTfError(f"cannot {action} {path}: {error.strerror or error}") from error
     except ValueError as error:
         if str(path).isprintable():

@@ -61,6 +61,31 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
     assert Passage("1", "text", "Title").content == "Title text" and passages[0].content == "one"
 
 
+def test_all_bad_rows_are_counted(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("id\ttext\na\tone\n" + "a\ttwo\nb\t\n\tx\nc\td\te\n" * 2)
+    read = read_corpus(path)
+    assert next(read) == Passage("a", "one")
+    with pytest.raises(BertTfError) as raised:
+        next(read)
+    lines = str(raised.value).splitlines()
+    assert lines[0] == f"{path}: 8 of 9 rows are invalid; try correcting or removing them"
+    assert [line.split("; ")[0] for line in lines[1:]] == [
+        f"  {path} line 3: the id 'a' a second time", f"  {path} line 4: no text",
+        f"  {path} line 5: no id", f"  {path} line 6: 3 columns",
+        f"  {path} line 7: the id 'a' a second time", "  and 3 more"]
+
+
+def test_columns_by_the_names_that_are_given(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("doc,title,body\nx,T,one\n")
+    for columns, expected in [
+            ({"text": "body", "id": "doc"}, Passage("x", "one", "T")),
+            ({"text": "body"}, Passage("2", "one", "T")),
+            ({"text": "title", "id": "doc"}, Passage("x", "T"))]:
+        assert list(read_corpus(path, columns=columns)) == [expected]
+
+
 @pytest.mark.parametrize("name, text, message", [
     ("a.tsv", "id\ttext\nx\tone\nx\ttwo\n", "a.tsv line 3: the id 'x' a second time"),
     ("a.tsv", "id\ttext\n\tone\n", "a.tsv line 2: no id"),

@@ -118,6 +118,14 @@ def test_approximate_search_of_a_few(tmp_path, corpus, count):
     assert (found[:, 0] == rows[:, 0]).mean() > 0.8
 
 
+def test_shards_whose_names_are_in_another_order(tmp_path, corpus, monkeypatch):
+    for module in ("build_index", "stored_index"):  # as of 100,000 shards
+        monkeypatch.setattr(f"bert_tf.retrieval.{module}.shard_name", "shard-{}".format)
+    index = build(tmp_path / "index", corpus, shard_size=40, approximate=True)
+    rows = index.search_vectors(embed(QUERIES), 10)[1]
+    assert len(index.shards) == 13 and recall(rows, cosines()) >= 0.95
+
+
 @pytest.mark.parametrize("options", [{}, {"precision": "bits", "approximate": True}])
 def test_an_interrupted_build_gives_the_same_bytes(tmp_path, corpus, options, capsys):
     build(tmp_path / "whole", corpus, **options)
@@ -231,7 +239,8 @@ def test_refused(tmp_path, corpus, monkeypatch):
     twice.write_text("a\tone\n" * 2)
     for folder, path, options, error in (
             ("twice", str(twice), {}, "the id 'a' a second time"),
-            ("approximate", corpus, {"approximate": True}, "needs the package faiss-cpu")):
+            ("approximate", corpus, {"approximate": True}, "needs the package faiss-cpu"),
+            ("bits", corpus, {"precision": "bits"}, "needs the package faiss-cpu")):
         with monkeypatch.context() as patched, pytest.raises(BertTfError, match=error):
             patched.setitem(sys.modules, "faiss", None)
             build(tmp_path / folder, path, counting, **options)

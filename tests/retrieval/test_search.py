@@ -30,6 +30,17 @@ def test_blocks_give_what_all_scores_give(monkeypatch, similarity, k):
     assert scores.dtype == np.float32 and rows.dtype == np.int64
 
 
+@pytest.mark.parametrize("n", range(9000, 9008))
+def test_equal_vectors_of_which_not_all_are_found(n):
+    """Products in float32 differ in their last bit by where a vector stands."""
+    generator = np.random.default_rng(n)
+    vectors, [query, noise] = generator.normal(size=(n, 100)), generator.normal(size=(2, 100))
+    rows = np.sort(generator.choice(n - 1, 5, replace=False)).tolist() + [n - 1]
+    vectors[rows] = query + 0.1 * noise
+    for k in (1, 3):
+        assert search(query[np.newaxis], vectors.astype(np.float32), k)[1].tolist() == [rows[:k]]
+
+
 def test_ties_of_scores_that_come_in_parts():
     top = TopK(2, 3)
     top.update(np.array([[1, 1], [-np.inf, 0]], np.float32), 0)

@@ -1,11 +1,14 @@
 """Search by weights of tokens against the scalar products, written out."""
 
+import json
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from bert_tf.errors import UsageError
 from bert_tf.retrieval import term_index
-from bert_tf.retrieval.term_index import TermIndex
+from bert_tf.retrieval.term_index import Postings, TermIndex
 
 PASSAGES = [{"seine": 2.0, "river": 1.0}, {"spree": 2.0, "river": 1.5}, {}, {"paris": 1.0},
             {"seine": 2.0, "river": 1.0}]
@@ -26,6 +29,20 @@ def test_scalar_products_and_of_equal_ones_the_earlier(at_once, monkeypatch):
     assert index.search([], 2)[0].shape == (0, 2)
     with pytest.raises(UsageError, match="k=0"):
         index.search(QUERIES, 0)
+
+
+def test_tokens_that_parts_share_are_held_once():
+    tokens, parts = json.dumps([f"token{number:05d}" for number in range(5000)]), 10
+    starts = np.arange(5001)
+    tracemalloc.start()
+    index = TermIndex((json.loads(tokens), Postings(starts, np.zeros(5000, np.int32),
+                                                    starts[1:].astype(np.float32), 1))
+                      for _ in range(parts))
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < parts * 5000 * 30
+    scores, rows = index.search([{"token00007": 2}], 9)
+    assert rows.tolist() == [[*range(9)]] and (scores == 16).all()
 
 
 def test_without_passages_nothing_is_found():

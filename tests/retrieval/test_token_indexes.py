@@ -97,6 +97,8 @@ def test_search_is_brute_force_in_the_order_of_passages(kind, tmp_path, corpus, 
     np.testing.assert_array_equal(index.rows_of(of_queries(QUERIES), 10 ** 14)[0], scores)
     with pytest.raises(UsageError, match="k=0"):
         index.rows_of(of_queries(QUERIES), 0)
+    with pytest.raises(UsageError, match="exact for .*, which is searched exactly; try leaving"):
+        index.search(QUERIES, exact=True)
     with pytest.raises(UsageError, match=f"kind '{kind}'; expected one of 'vectors'"):
         VectorIndex(str(tmp_path / "index"))
 

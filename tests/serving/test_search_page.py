@@ -1,5 +1,7 @@
 """The server's page searches indexes by the vectors of its models."""
 
+import pathlib
+
 import httpx
 import numpy as np
 import pytest
@@ -98,6 +100,18 @@ def test_an_index_of_a_model_that_nobody_serves(tmp_path):
     index = build(tmp_path, "wiki", "of a run", model=str(tmp_path))
     with pytest.raises(UsageError, match="wiki, built by .*; expected one built by what is served"):
         ServedIndexes([index], str)
+
+
+def test_an_index_that_no_page_offers_is_named(tmp_path, caplog):
+    for version in ("1", "2"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "saved_model.pb").write_text(f"model {version}")
+    indexes = ServedIndexes([build(tmp_path, "wiki", "model 2"),
+                             build(tmp_path, "old", "model 0", model="user/model")],
+                            lambda path: pathlib.Path(path, "saved_model.pb").read_text())
+    indexes.warn_of_unowned([str(tmp_path / version) for version in ("1", "2")])
+    [warning] = caplog.messages
+    assert f"{tmp_path}/old is of no version" in warning and "built by user/model" in warning
 
 
 def test_what_is_asked_and_refused(address):

@@ -158,6 +158,11 @@ class Core:
         if status == "OK" or name in self._models.by_name:
             self.metrics.request(name, api, entrypoint, status, seconds)
 
+    def folders(self):
+        """Paths of the folders of all versions that answer."""
+        return [version.path for model in self._models.by_name.values()
+                for version in model.versions.values() if version.state == "AVAILABLE"]
+
     def models(self):
         """Sorted names of the configured models."""
         return sorted(self._models.by_name)

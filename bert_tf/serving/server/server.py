@@ -67,6 +67,8 @@ async def _serve(settings, attention, indexes):
         print(f"serving {' '.join(core.models())} on {flags.host}: gRPC on port {grpc_server.port}"
               + (f", REST and a page for people on port {rest.port}" if rest else ""), flush=True)
         watching = asyncio.ensure_future(_watch_config(core, settings))
+        if indexes is not None:
+            await asyncio.to_thread(indexes.warn_of_unowned, core.folders())
         await told
         watching.cancel()
     finally:

@@ -12,6 +12,10 @@ from bert_tf.tasks.task import Task
 _SHOWN = 60  # characters of a query in a message
 
 
+class NothingRelevant(BadRow):
+    """A query all of whose passages are judged as not relevant."""
+
+
 def read_ranked(path, columns, form):
     """Yield a `QueryExample` for each query that has a positive, and BadRows.
 
@@ -40,8 +44,9 @@ def read_ranked(path, columns, form):
                 negatives=tuple(text for text in others if text not in relevant))
         else:
             shown = textwrap.shorten(query, _SHOWN, placeholder=" …")
-            yield BadRow(explain(f"{pairs[0].where}: all {len(pairs)} labels of the query "
-                                 f"{shown!r} are 0 or below", "a passage with a label above 0"))
+            yield NothingRelevant(explain(
+                f"{pairs[0].where}: all {len(pairs)} labels of the query {shown!r} are 0 or below",
+                "a passage with a label above 0"))
 
 
 TASKS = (

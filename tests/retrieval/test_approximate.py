@@ -1,0 +1,28 @@
+"""Nearest bits against all distances at once."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from bert_tf.retrieval.approximate import nearest_bits
+
+
+@pytest.mark.parametrize("k", [3, 40, 5000])
+def test_nearest_bits_of_many_shards(k):
+    generator = np.random.default_rng(0)
+    shards = list(generator.integers(0, 256, (64, 50, 4), dtype=np.uint8))
+    shards.append(generator.integers(0, 256, (1, 4), dtype=np.uint8))
+    queries = generator.integers(0, 256, (60, 4), dtype=np.uint8)
+    tracemalloc.start()
+    rows = nearest_bits(queries, shards, k)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    differing = np.bitwise_count(queries[:, None] ^ np.concatenate(shards)).sum(-1)
+    assert rows.dtype == np.int64 and rows.shape == (60, min(k, 3201))
+    np.testing.assert_array_equal(np.take_along_axis(differing, rows, 1),
+                                  np.sort(differing, axis=1)[:, :k])
+    if k == 5000:
+        np.testing.assert_array_equal(rows, np.argsort(differing, axis=1, kind="stable"))
+    else:  # of each shard the k nearest are not kept
+        assert peak < 60 * (k + 50) * 50
