@@ -8,12 +8,13 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
+from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.variables import assign_variables
 from bert_tf.training.best import BestEvaluation
 from bert_tf.training.checkpoint import Checkpoints, run_variables
 from bert_tf.training.evaluate import Evaluator
+from bert_tf.training.memory import MODEL, STEP, explained_want_of_memory, let_go
 from bert_tf.training.metrics import MetricsLog
 from bert_tf.training.signals import StopRequest
 from bert_tf.training.step import initial_loss_scale, make_train_step
@@ -70,7 +71,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     average = None
     if rows and config.ema_decay:
         raise ValueError(f"ema_decay={config.ema_decay} with rows: the average is of whole tables")
-    with explained_loss_of_workers(), strategy.scope():
+    with explained_loss_of_workers(), explained_want_of_memory(MODEL), strategy.scope():
         optimizer.build(rows.trained(model.trainable_variables) if rows
                         else model.trainable_variables)
         if config.ema_decay:
@@ -78,8 +79,12 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     if evaluator is None and eval_data is not None:
         evaluator = Evaluator(model, strategy, eval_data, config.seed)
     best = BestEvaluation(folder, monitor, keep_best and is_chief(strategy), patience)
-    return _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, best,
-                folder).finish(finish_now)
+    try:
+        return _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, best,
+                    folder).finish(finish_now)
+    finally:
+        if average:
+            let_go(strategy, average.variables)
 
 
 def check_split(config, strategy):
@@ -91,17 +96,6 @@ def check_split(config, strategy):
             f"accumulate_steps={config.accumulate_steps} micro-batches does not divide evenly",
             attempt=f"batch_size={-(-config.batch_size // parts) * parts}, or where a run goes on "
                     "another number of workers, devices or accumulate_steps"))
-
-
-@contextlib.contextmanager
-def _explained_want_of_memory():
-    """Turn TensorFlow's error into one line with what to try."""
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise BertTfError(explain("out of memory: a step does not fit on the device",
-                                  attempt="a larger accumulate_steps, a smaller batch_size or "
-                                          "dtype=bfloat16")) from error
 
 
 def _written(number):
@@ -138,7 +132,8 @@ class _Run:
 
     def finish(self, finish_now):
         """Restore, train the steps that are missing, and return what `train` returns."""
-        self.restore()
+        with explained_want_of_memory(MODEL):
+            self.restore()
         if finish_now:
             self.end_here()
         elif self.step < self.config.train_steps and not self.best.is_over:
@@ -146,7 +141,7 @@ class _Run:
                                   is_chief(self.strategy), self.note)
             try:
                 with (StopRequest() as stop, explained_loss_of_workers(),
-                      _explained_want_of_memory()):
+                      explained_want_of_memory(STEP)):
                     self.run_steps(stop)
             finally:
                 self.log.close()
@@ -162,7 +157,7 @@ class _Run:
         if is_chief(self.strategy):
             print(f"finished after step {self.step} of {self.config.train_steps}")
         if self.evaluator and self.step < self.config.train_steps:
-            with (explained_loss_of_workers(), _explained_want_of_memory(),
+            with (explained_loss_of_workers(), explained_want_of_memory(STEP),
                   self.average.in_place() if self.average else contextlib.nullcontext()):
                 self.evaluation = self.evaluator()
 
