@@ -110,6 +110,7 @@ class _Run:
         self.config = config
         self.model = model
         self.strategy = strategy
+        self.has_workers = has_workers(strategy)
         self.input_data = input_data
         self.average = average
         self.rows = rows
@@ -139,8 +140,9 @@ class _Run:
         elif self.step < self.config.train_steps and not self.best.is_over:
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
                                   is_chief(self.strategy), self.note)
+            when = "within two more steps" if self.has_workers else "at the end of this step"
             try:
-                with (StopRequest() as stop, explained_loss_of_workers(),
+                with (StopRequest(when) as stop, explained_loss_of_workers(),
                       explained_want_of_memory(STEP)):
                     self.run_steps(stop)
             finally:
@@ -177,6 +179,7 @@ class _Run:
             self.unlogged_tokens.append(results["tokens"])
             # The step before this one: its scalars are there without waiting for the device.
             stopping = previous is not None and self.check(self.step - 1, previous)
+            stopping |= self.heeds(stop)
             first, previous = previous is None, results
             due = [name for name in ("log", "eval", "checkpoint") if self.is_due(name)]
             if due or stopping:
@@ -186,6 +189,8 @@ class _Run:
             if "eval" in due and self.evaluator:
                 with self.average.in_place() if self.average else contextlib.nullcontext():
                     self.evaluate()
+            if due:  # which may have taken long
+                stopping |= self.heeds(stop)
             if "checkpoint" in due or stopping or self.best.is_over:
                 self.save()
             if due or first:  # the first step's time is that of building its graph
@@ -199,10 +204,14 @@ class _Run:
                 f"step {self.step} of {self.config.train_steps} is saved in "
                 f"{self.checkpoints.path(self.step)}; the same command resumes from there")
 
+    def heeds(self, stop):
+        """Return whether to stop here; workers stop by what a step has told them all."""
+        return stop.requested and not self.has_workers
+
     def is_due(self, name):
         """Return whether a finished step is one of every `<name>_every`, or the last; or whether
         the last checkpoint is too long ago, of one worker: the clocks of several differ."""
-        minutes = 0 if has_workers(self.strategy) else self.config.checkpoint_minutes
+        minutes = 0 if self.has_workers else self.config.checkpoint_minutes
         overdue = minutes and time.monotonic() - self.saved_at >= 60 * minutes
         return bool(self.step % getattr(self.config, f"{name}_every") == 0
                     or self.step == self.config.train_steps or (name == "checkpoint" and overdue))
