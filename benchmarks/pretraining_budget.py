@@ -24,10 +24,10 @@ from speed.report import Targets, finish
 
 from bert_tf import learn_vocab
 from bert_tf.config import ModelConfig
-from bert_tf.finetune.trial import let_go
 from bert_tf.pretrain.complete import complete
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
+from bert_tf.training.memory import let_go
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import initial_loss_scale, make_train_step
 from bert_tf.training.strategy import make_batches, make_strategy

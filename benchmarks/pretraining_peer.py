@@ -26,10 +26,10 @@ from pretraining_budget import COMMON, ROWS, SIZES, first_lines, prepare, sizes,
 from speed.report import Targets, finish
 
 from bert_tf import learn_vocab
-from bert_tf.finetune.trial import let_go
 from bert_tf.load import from_pretrained
 from bert_tf.storage import files
 from bert_tf.training.evaluate import Evaluator
+from bert_tf.training.memory import let_go
 from bert_tf.training.strategy import make_strategy
 
 HERE = os.path.dirname(os.path.abspath(__file__))

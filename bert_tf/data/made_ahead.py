@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-_THREADS = 2
+from bert_tf import cores
 
 
 def made_ahead(dataset, make, count):
@@ -14,10 +14,11 @@ def made_ahead(dataset, make, count):
     Args:
         dataset: tf.data.Dataset.
         make: of TensorFlow operations; autograph does not read it.
-        count: how many are kept.
+        count: how many are kept; as many are made at once, where half of the cores are so many.
     """
+    threads = max(2, min(cores.usable() // 2, count))  # for several devices two would not do
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.map(
-        tf.autograph.experimental.do_not_convert(make), num_parallel_calls=_THREADS,
+        tf.autograph.experimental.do_not_convert(make), num_parallel_calls=threads,
         deterministic=True).prefetch(count).with_options(options)

@@ -6,6 +6,7 @@ be produced without those before it: a resumed run continues exactly, at once.
 """
 
 import contextlib
+import dataclasses
 import os
 import re
 
@@ -16,6 +17,15 @@ from bert_tf.data import records
 from bert_tf.data.made_ahead import made_ahead
 from bert_tf.data.masking import ELECTRA_REPLACEMENT_PROBS, REPLACEMENT_PROBS, Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.options import (
+    FRACTION,
+    FRACTION_ABOVE_0,
+    POSITIVE,
+    REQUIRED,
+    SEED,
+    Options,
+    option,
+)
 from bert_tf.randomness import example_bits, stream_key
 from bert_tf.storage import files, manifest
 
@@ -64,6 +74,19 @@ def shuffled(position, count, seed):
         rounds=_ROUNDS)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Numbers(Options):
+    """The numbers that `PretrainingInput` takes, and which ones they may be."""
+
+    batch_size: int = option(REQUIRED, "", POSITIVE)
+    seed: int = option(REQUIRED, "", SEED)
+    max_predictions_per_seq: int | None = option(None, "", POSITIVE)
+    eval_examples: int | None = option(None, "", POSITIVE)
+    final_masked_lm_prob: float | None = option(None, "", FRACTION_ABOVE_0)
+    train_steps: int | None = option(None, "", POSITIVE)
+    causal_fraction: float = option(0.0, "", FRACTION)
+
+
 class PretrainingInput:
     """The examples of one split of a folder that `create_examples` filled.
 
@@ -78,7 +101,7 @@ class PretrainingInput:
         split: `train` (shuffled anew every epoch, without end) or `eval` (in order, each example
             once, the same masks every time).
         batch_size: examples of a step, over all replicas.
-        seed: of the order and of dynamic masks.
+        seed: of the order and of dynamic masks, below 2**31.
         max_predictions_per_seq: maximum of masked positions of an example (P); None for what the
             folder was made with. Static masks cannot change it.
         eval_examples: examples of the split `eval` to go through, None for each once: of more
@@ -94,13 +117,16 @@ class PretrainingInput:
             nothing is masked in these, and what was chosen is predicted at the position before.
 
     Raises:
-        UsageError: the options do not fit the data.
+        UsageError: a number is out of its range, or the options do not fit the data.
         BertTfError: the data is missing or damaged.
     """
 
     def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None,
                  eval_examples=None, objective=None, final_masked_lm_prob=None, train_steps=None,
                  causal_fraction=0.0):
+        _Numbers(batch_size=batch_size, seed=seed, eval_examples=eval_examples,
+                 max_predictions_per_seq=max_predictions_per_seq, train_steps=train_steps,
+                 final_masked_lm_prob=final_masked_lm_prob, causal_fraction=causal_fraction)
         check_choice("split", split, ("train", "eval"))
         check_choice("objective", objective, (*_REPLACEMENTS, "lm"))
         made = _read_manifest(os.path.join(data_dir, "manifest.json"), split)

@@ -3,9 +3,11 @@
 import collections
 import concurrent.futures
 import contextlib
+import importlib.machinery
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 
 from bert_tf.errors import BertTfError, explain
@@ -33,15 +35,13 @@ def in_order(tasks, work, start, arguments, num_processes, what, needs_keras=Tru
         for task in tasks:
             yield task, work(*task)
         return
-    context = multiprocessing.get_context("spawn")
-    executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, _start,
+    executor = concurrent.futures.ProcessPoolExecutor(num_processes, _Context(), _start,
                                                       (None if needs_keras else _WithoutKeras(),
                                                        start, arguments))
     waiting = collections.deque()
     try:
-        with _interrupts_ignored():
-            for _ in range(num_processes):
-                executor.submit(int)  # start them while the first tasks are read
+        for _ in range(num_processes):
+            executor.submit(int)  # start them while the first tasks are read
         for task in tasks:
             waiting.append((task, executor.submit(_work, work, task)))
             if len(waiting) > num_processes + 1:
@@ -56,6 +56,34 @@ def in_order(tasks, work, start, arguments, num_processes, what, needs_keras=Tru
             attempt="the same command with fewer --num_processes")) from error
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+class _Process(multiprocessing.context.SpawnProcess):
+    def start(self):
+        with _interrupts_ignored(), _without_main_module():
+            super().start()
+
+
+class _Context(multiprocessing.context.SpawnContext):
+    Process = _Process
+
+
+_one_at_a_time = threading.Lock()
+
+
+@contextlib.contextmanager
+def _without_main_module():
+    """Let processes started here not import the user's script: what it does is not for them, and
+    their work is functions of modules."""
+    main = sys.modules["__main__"]
+    with _one_at_a_time:
+        before = main.__spec__
+        # Of this name `multiprocessing` imports nothing; hardly anybody else looks at it.
+        main.__spec__ = importlib.machinery.ModuleSpec("__main__", None)
+        try:
+            yield
+        finally:
+            main.__spec__ = before
 
 
 @contextlib.contextmanager

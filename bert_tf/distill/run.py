@@ -37,6 +37,7 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.training.best import BEST, best_weights
 from bert_tf.training.config import TrainConfig, keras_policy
 from bert_tf.training.loop import train
+from bert_tf.training.memory import let_go
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
 
@@ -165,6 +166,8 @@ class DistillationRun(RunFolder):
             "texts": {name: len(part) for name, part in texts.items()},
             "weights": student.count_params(), "teacher_weights": teacher.count_params(),
             "seconds": round(time.monotonic() - started, 1)})
+        let_go(self.strategy, [*model.weights, *teacher.weights, *optimizer.variables,
+                               *([rows.variable] if rows else ())])
 
     def seq_length(self, model, path):
         """Tokens of a text that are read; UsageError if the model has fewer."""

@@ -4,8 +4,6 @@ import dataclasses
 import os
 import time
 
-import tensorflow as tf
-
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.models.trained_rows import occurring_rows
@@ -13,6 +11,7 @@ from bert_tf.storage import checksums, files
 from bert_tf.training.best import BEST
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import train
+from bert_tf.training.memory import MODEL, explained_want_of_memory, let_go
 from bert_tf.training.optimizers import build_optimizer
 
 RECORD = "trial.json"  # of a finished trial
@@ -97,7 +96,7 @@ class Trial:
 
     def _train(self, build_model, make_features, evaluator, monitor, strategy):
         options, settings = self.options, self.settings
-        with strategy.scope():
+        with explained_want_of_memory(MODEL), strategy.scope():
             model = build_model(settings.seed)
             freeze(model, options.freeze)
         # A loss of the whole batch compares a text with others of any length.
@@ -120,17 +119,6 @@ class Trial:
             let_go(strategy, [*model.weights, *optimizer.variables,
                               *([rows.variable] if rows else ())])
         return {"epoch": best.pop("step") // data.steps_per_epoch, "metrics": best}
-
-
-def let_go(strategy, variables):
-    """Free the memory of Keras variables that are not used any more.
-
-    TensorFlow keeps what a graph has captured until the process ends, so that each trial would
-    cost a model and its moments.
-    """
-    for variable in variables:
-        for part in strategy.experimental_local_results(variable.value):
-            tf.raw_ops.AssignVariableOp(resource=part.handle, value=tf.zeros([], part.dtype))
 
 
 def train_config(options, settings, steps_per_epoch):

@@ -34,6 +34,7 @@ from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.tokenizer import VOCABULARY_NAME
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import train
+from bert_tf.training.memory import MODEL, explained_want_of_memory, let_go
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
 from bert_tf.training.strategy import barrier, devices, explained_loss_of_workers, is_chief
@@ -180,7 +181,7 @@ class PretrainingRun(MakesVocabulary, RunFolder):
         """Train, save the model folder, and return the held-out losses and metrics."""
         tf.config.experimental.enable_op_determinism()
         config, train_config = self.final_configs()
-        with explained_loss_of_workers(), self.strategy.scope():
+        with explained_loss_of_workers(), explained_want_of_memory(MODEL), self.strategy.scope():
             model = self.build_model(config, train_config)
             rows = self.trained_rows(model)
             optimizer = build_optimizer(train_config)
@@ -192,16 +193,20 @@ class PretrainingRun(MakesVocabulary, RunFolder):
                   "--split none each line is one); there is no evaluation")
         if self.is_chief:
             print(f"devices: {devices(self.strategy)}")
-        with explained_errors():
-            trained = train(model, optimizer, self.strategy, train_config,
-                            self.input_data("train", train_config), held_out, self.path(),
-                            rows=rows, finish_now=self.options.finish_now)
-            metrics = trained["evaluation"] or {}
-            if held_out:
-                made = manifest.read(self.path("data", MANIFEST))
-                metrics |= baselines(model, metrics, held_out, made["options"]["dupe_factor"])
-        if self.is_chief:
-            self.save(model)
+        try:
+            with explained_errors():
+                trained = train(model, optimizer, self.strategy, train_config,
+                                self.input_data("train", train_config), held_out, self.path(),
+                                rows=rows, finish_now=self.options.finish_now)
+                metrics = trained["evaluation"] or {}
+                if held_out:
+                    made = manifest.read(self.path("data", MANIFEST))
+                    metrics |= baselines(model, metrics, held_out, made["options"]["dupe_factor"])
+            if self.is_chief:
+                self.save(model)
+        finally:
+            let_go(self.strategy, [*model.weights, *optimizer.variables,
+                                   *([rows.variable] if rows else ())])
         return metrics
 
     def save(self, model):

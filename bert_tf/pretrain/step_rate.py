@@ -9,6 +9,7 @@ from bert_tf.data.made_ahead import made_ahead
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.storage.processor import processor_flags
 from bert_tf.training.loop import check_split
+from bert_tf.training.memory import let_go
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import initial_loss_scale, make_train_step
 from bert_tf.training.strategy import make_batches
@@ -51,17 +52,29 @@ def steps_per_second(options, config, vocab_size, strategy, seconds):
         train_config = train_config.replace(batch_size=size)
     check_split(train_config, strategy)
     run = PretrainingRun(options.replace(init=None), config, train_config, strategy)
-    with strategy.scope():
-        model = run.build_model(config, train_config)
-        optimizer = build_optimizer(train_config)
-        optimizer.build(model.trainable_variables)
-        average = None
-        if train_config.ema_decay:
-            average = WeightAverage(model.trainable_variables, train_config.ema_decay)
-    step = make_train_step(model, optimizer, strategy, train_config, average)
-    iterator = iter(make_batches(strategy, lambda num_replicas, replicas: _examples(
-        options, config, train_config.batch_size // num_replicas)))
-    scale, count, started = initial_loss_scale(train_config), -_FIRST, time.perf_counter()
+    variables = []
+    try:
+        with strategy.scope():
+            model = run.build_model(config, train_config)
+            variables += model.weights
+            optimizer = build_optimizer(train_config)
+            optimizer.build(model.trainable_variables)
+            variables += optimizer.variables
+            average = None
+            if train_config.ema_decay:
+                average = WeightAverage(model.trainable_variables, train_config.ema_decay)
+                variables += average.variables
+        step = make_train_step(model, optimizer, strategy, train_config, average)
+        iterator = iter(make_batches(strategy, lambda num_replicas, replicas: _examples(
+            options, config, train_config.batch_size // num_replicas)))
+        return _rate(step, iterator, initial_loss_scale(train_config), seconds)
+    finally:
+        let_go(strategy, variables)  # another model is trained in this process
+
+
+def _rate(step, iterator, scale, seconds):
+    """Return how many steps a second takes, the first ones left out."""
+    count, started = -_FIRST, time.perf_counter()
     while count < 1 or time.perf_counter() - started < seconds:
         results, scale = step(iterator, tf.constant(np.int64(count + _FIRST)),
                               tf.constant(False), scale)

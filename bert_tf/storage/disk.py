@@ -5,6 +5,7 @@ Writing is atomic: a file or folder appears under its name whole, or not at all.
 
 import contextlib
 import errno
+import fcntl
 import glob
 import os
 import re
@@ -40,11 +41,30 @@ def explained(action, path):
             raise UnavailableError(explain(
                 f"cannot {action} {path}: this process has as many files open as it may",
                 attempt="a higher limit, ulimit -n, and the same command again")) from error
+        if error.errno == errno.ENOLCK:
+            raise UnavailableError(explain(
+                f"cannot {action} {path}: the lock service of its file system does not answer",
+                attempt="again once it does, or a folder on a local disk")) from error
         raise BertTfError(f"cannot {action} {path}: {error.strerror or error}") from error
     except ValueError as error:
         if str(path).isprintable():
             raise
         raise BertTfError(f"cannot {action} {path!r}: invalid file name") from error
+
+
+class NoLocksError(Exception):
+    """A file system that has no locks."""
+
+
+def lock(descriptor, kind):
+    """Lock a file as `fcntl.flock` does; NoLocksError where its file system has no locks at all, as
+    Lustre with `noflock`."""
+    try:
+        fcntl.flock(descriptor, kind)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP):
+            raise NoLocksError from error
+        raise
 
 
 def expand(pattern):

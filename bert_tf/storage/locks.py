@@ -10,10 +10,13 @@ next locks a file of its own. Object stores have no such locks, see `lease`.
 import contextlib
 import datetime
 import fcntl
+import functools
+import hashlib
 import json
 import os
 import socket
 import sys
+import tempfile
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import disk, files, lease
@@ -28,7 +31,8 @@ def held(folder, wait=False, name=""):
 
     What a process that ended without releasing it leaves is reported and taken over. A file system
     whose hosts do not see each other's locks (NFS with `local_lock`, Lustre with `localflock`)
-    keeps apart the processes of one host only.
+    keeps apart the processes of one host only; so does one that has no locks (Lustre with
+    `noflock`), for which a note is printed.
 
     Args:
         folder: path.
@@ -50,7 +54,10 @@ def held(folder, wait=False, name=""):
 def _locked(folder, wait, name):
     path = os.path.join(folder, f"{NAME}-{name}" if name else NAME)
     what = os.path.join(folder, name) if name else folder
-    descriptor = _take(path, what, wait)
+    try:
+        descriptor = _take(path, what, wait)
+    except disk.NoLocksError:
+        path, descriptor = _take_on_host(path, what, wait)
     try:
         with files.explained("lock", what):
             if before := _note(descriptor):
@@ -68,12 +75,39 @@ def _locked(folder, wait, name):
         os.close(descriptor)
 
 
+def _take_on_host(path, what, wait):
+    """Lock a file of this host in the place of one that cannot be; return `(path, descriptor)`."""
+    with files.explained("lock", what), contextlib.suppress(FileNotFoundError):
+        if os.path.getsize(path):  # of a host that can lock it, or did
+            raise BertTfError(explain(
+                f"cannot lock {what}: its file system has no locks here, and {path} names another "
+                "process", attempt=f"again after it has ended, or, if it runs no more, deleting "
+                                   f"{path}"))
+        os.remove(path)
+    digest = hashlib.blake2b(os.fsencode(os.path.realpath(path)), digest_size=16).hexdigest()
+    own = os.path.join(tempfile.gettempdir(), f"bert_tf-{digest}{NAME}")
+    try:
+        descriptor = _take(own, what, wait)
+    except disk.NoLocksError as error:
+        raise BertTfError(explain(
+            f"cannot lock {what}: neither its file system nor that of {own} has locks",
+            attempt="another folder, or TMPDIR=FOLDER on a local disk")) from error
+    _tell(os.path.dirname(path))
+    return own, descriptor
+
+
+@functools.cache  # once is enough
+def _tell(folder):
+    print(f"note: the file system of {folder} has no locks, so that a process of another host or "
+          "container would not be noticed: see that none works in it", file=sys.stderr)
+
+
 def _take(path, what, wait):
     """Take the lock at `path` and return its file's descriptor."""
     while True:
         with files.explained("lock", what):
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # the one before had made it
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             try:
                 _lock(descriptor, path, what, wait)
                 if _is_at(descriptor, path):
@@ -86,7 +120,7 @@ def _take(path, what, wait):
 
 def _lock(descriptor, path, what, wait):
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        disk.lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         note, here = _note(descriptor), socket.gethostname()
         who, is_elsewhere = _described(note), note.get("host", here) != here
@@ -98,7 +132,7 @@ def _lock(descriptor, path, what, wait):
         free = (f"; if no such process runs any more, stop this one, delete {path} and start "
                 "again") * is_elsewhere
         print(f"waiting for {who}, which uses {what}{free}", file=sys.stderr)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        disk.lock(descriptor, fcntl.LOCK_EX)
 
 
 def _is_at(descriptor, path):

@@ -254,11 +254,17 @@ def _lock_present(path, kind):
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(lock, kind)
+        disk.lock(lock, kind)
         if os.path.samestat(os.fstat(lock), os.stat(path)):
             return lock
     except FileNotFoundError:
         pass
+    except disk.NoLocksError as error:
+        os.close(lock)
+        raise UnavailableError(explain(
+            f"the file system of the cache {cache_folder()} has no locks, so that one process "
+            "would delete what another uses", attempt="BERT_TF_CACHE=FOLDER on a local disk"
+        )) from error
     except BaseException:
         os.close(lock)
         raise

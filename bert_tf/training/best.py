@@ -4,6 +4,7 @@ import math
 import os
 
 from bert_tf.errors import BertTfError, UnavailableError, explain
+from bert_tf.storage import files
 from bert_tf.training.checkpoint import Checkpoints
 
 BEST = "best"  # folder of the weights of the best evaluation
@@ -68,6 +69,8 @@ class BestEvaluation:
         """Go back to the `state` of a checkpoint, or with `{}` to the start."""
         self.found = state.get("best")
         self._no_better = state.get("no_better", 0)
+        if self._keep:
+            files.clean_temporary(self._checkpoints.folder)
         self.discard_weights()
 
     def judge(self, step, evaluation, model):

@@ -8,12 +8,13 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
+from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.variables import assign_variables
 from bert_tf.training.best import BestEvaluation
 from bert_tf.training.checkpoint import Checkpoints, run_variables
 from bert_tf.training.evaluate import Evaluator
+from bert_tf.training.memory import MODEL, STEP, explained_want_of_memory, let_go
 from bert_tf.training.metrics import MetricsLog
 from bert_tf.training.signals import StopRequest
 from bert_tf.training.step import initial_loss_scale, make_train_step
@@ -70,7 +71,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     average = None
     if rows and config.ema_decay:
         raise ValueError(f"ema_decay={config.ema_decay} with rows: the average is of whole tables")
-    with explained_loss_of_workers(), strategy.scope():
+    with explained_loss_of_workers(), explained_want_of_memory(MODEL), strategy.scope():
         optimizer.build(rows.trained(model.trainable_variables) if rows
                         else model.trainable_variables)
         if config.ema_decay:
@@ -78,8 +79,12 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     if evaluator is None and eval_data is not None:
         evaluator = Evaluator(model, strategy, eval_data, config.seed)
     best = BestEvaluation(folder, monitor, keep_best and is_chief(strategy), patience)
-    return _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, best,
-                folder).finish(finish_now)
+    try:
+        return _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, best,
+                    folder).finish(finish_now)
+    finally:
+        if average:
+            let_go(strategy, average.variables)
 
 
 def check_split(config, strategy):
@@ -91,17 +96,6 @@ def check_split(config, strategy):
             f"accumulate_steps={config.accumulate_steps} micro-batches does not divide evenly",
             attempt=f"batch_size={-(-config.batch_size // parts) * parts}, or where a run goes on "
                     "another number of workers, devices or accumulate_steps"))
-
-
-@contextlib.contextmanager
-def _explained_want_of_memory():
-    """Turn TensorFlow's error into one line with what to try."""
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise BertTfError(explain("out of memory: a step does not fit on the device",
-                                  attempt="a larger accumulate_steps, a smaller batch_size or "
-                                          "dtype=bfloat16")) from error
 
 
 def _written(number):
@@ -116,6 +110,7 @@ class _Run:
         self.config = config
         self.model = model
         self.strategy = strategy
+        self.has_workers = has_workers(strategy)
         self.input_data = input_data
         self.average = average
         self.rows = rows
@@ -138,15 +133,17 @@ class _Run:
 
     def finish(self, finish_now):
         """Restore, train the steps that are missing, and return what `train` returns."""
-        self.restore()
+        with explained_want_of_memory(MODEL):
+            self.restore()
         if finish_now:
             self.end_here()
         elif self.step < self.config.train_steps and not self.best.is_over:
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
                                   is_chief(self.strategy), self.note)
+            when = "within two more steps" if self.has_workers else "at the end of this step"
             try:
-                with (StopRequest() as stop, explained_loss_of_workers(),
-                      _explained_want_of_memory()):
+                with (StopRequest(when) as stop, explained_loss_of_workers(),
+                      explained_want_of_memory(STEP)):
                     self.run_steps(stop)
             finally:
                 self.log.close()
@@ -162,7 +159,7 @@ class _Run:
         if is_chief(self.strategy):
             print(f"finished after step {self.step} of {self.config.train_steps}")
         if self.evaluator and self.step < self.config.train_steps:
-            with (explained_loss_of_workers(), _explained_want_of_memory(),
+            with (explained_loss_of_workers(), explained_want_of_memory(STEP),
                   self.average.in_place() if self.average else contextlib.nullcontext()):
                 self.evaluation = self.evaluator()
 
@@ -182,6 +179,7 @@ class _Run:
             self.unlogged_tokens.append(results["tokens"])
             # The step before this one: its scalars are there without waiting for the device.
             stopping = previous is not None and self.check(self.step - 1, previous)
+            stopping |= self.heeds(stop)
             first, previous = previous is None, results
             due = [name for name in ("log", "eval", "checkpoint") if self.is_due(name)]
             if due or stopping:
@@ -191,6 +189,8 @@ class _Run:
             if "eval" in due and self.evaluator:
                 with self.average.in_place() if self.average else contextlib.nullcontext():
                     self.evaluate()
+            if due:  # which may have taken long
+                stopping |= self.heeds(stop)
             if "checkpoint" in due or stopping or self.best.is_over:
                 self.save()
             if due or first:  # the first step's time is that of building its graph
@@ -204,10 +204,14 @@ class _Run:
                 f"step {self.step} of {self.config.train_steps} is saved in "
                 f"{self.checkpoints.path(self.step)}; the same command resumes from there")
 
+    def heeds(self, stop):
+        """Return whether to stop here; workers stop by what a step has told them all."""
+        return stop.requested and not self.has_workers
+
     def is_due(self, name):
         """Return whether a finished step is one of every `<name>_every`, or the last; or whether
         the last checkpoint is too long ago, of one worker: the clocks of several differ."""
-        minutes = 0 if has_workers(self.strategy) else self.config.checkpoint_minutes
+        minutes = 0 if self.has_workers else self.config.checkpoint_minutes
         overdue = minutes and time.monotonic() - self.saved_at >= 60 * minutes
         return bool(self.step % getattr(self.config, f"{name}_every") == 0
                     or self.step == self.config.train_steps or (name == "checkpoint" and overdue))

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from bert_tf.storage import files
+from bert_tf.storage import disk, files
 from bert_tf.storage.mirror import Mirror
 from bert_tf.storage.variables import explained_writing
 
@@ -80,6 +80,9 @@ class MetricsLog:
             with self._explained():
                 for writer in self._writers.values():
                     writer.flush()
+            if files.exists(self._path):  # else nothing was logged
+                with files.explained("write", self._path):
+                    disk.sync(self._path)
             self._mirror.flush()
 
     @contextlib.contextmanager

@@ -5,14 +5,17 @@ import os
 import signal
 import threading
 
-_TOLD = b"\nstopping at the end of this step; once more stops at once, without saving it\n"
-
 
 class StopRequest:
-    """A context in which the first signal sets `requested`; a second one interrupts at once."""
+    """A context in which the first signal sets `requested`; a second one interrupts at once.
 
-    def __init__(self):
+    Args:
+        when: what the user is told of when the work stops.
+    """
+
+    def __init__(self, when):
         self.requested = False
+        self._told = f"\nstopping {when}; once more stops at once, without saving it\n".encode()
         self._before = {}
 
     def __enter__(self):
@@ -29,4 +32,4 @@ class StopRequest:
         self.requested = True
         self.__exit__()
         with contextlib.suppress(OSError):
-            os.write(2, _TOLD)  # `print` may be what was interrupted
+            os.write(2, self._told)  # `print` may be what was interrupted

@@ -276,6 +276,20 @@ def test_what_does_not_fit_is_refused(dynamic, static, make):
     assert spec["masked_lm_ids"].shape == [8, 3]
 
 
+@pytest.mark.parametrize(("given", "message"), [
+    ({"batch_size": 0}, "batch_size=0; expected a whole number of at least 1"),
+    ({"batch_size": 4.0}, "batch_size=4.0; expected int"),
+    ({"seed": 2**31}, "seed=2147483648; expected a whole number of at least 0, below 2\\*\\*31"),
+    ({"max_predictions_per_seq": -3}, "max_predictions_per_seq=-3; expected a whole number"),
+    ({"eval_examples": -5}, "eval_examples=-5; expected a whole number of at least 1"),
+    ({"final_masked_lm_prob": 7.0, "train_steps": 9}, "final_masked_lm_prob=7.0; expected a frac"),
+    ({"final_masked_lm_prob": 0.3, "train_steps": 0}, "train_steps=0; expected a whole number"),
+    ({"causal_fraction": 2.0}, "causal_fraction=2.0; expected a fraction in")])
+def test_numbers_out_of_their_range_are_refused(dynamic, given, message):
+    with pytest.raises(UsageError, match=message):
+        PretrainingInput(dynamic[0], "train", **{"batch_size": 8, "seed": 1, **given})
+
+
 def test_a_damaged_record_is_named(make):
     folder, _ = make()
     with open(f"{folder}/train-00000.tfrecord", "r+b") as stream:

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from folders import files_of
 from harness import mirrored
 
 from bert_tf.config import ModelConfig
 from bert_tf.data.create import create_examples
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.pretrain import run
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
@@ -49,6 +50,35 @@ def test_a_batch_keeps_its_size_on_other_replicas(tmp_path):
         start(tmp_path, 2).final_configs()
     start(tmp_path, 1).train_config.replace(batch_size=8).save(str(tmp_path / "train_config.json"))
     assert start(tmp_path, 1).final_configs()[1].batch_size == 8
+
+
+@pytest.fixture
+def without_steps(tmp_path, monkeypatch):
+    """A run that is about to train, and makes no step."""
+    (tmp_path / "data").mkdir()
+    splits = {**MADE["splits"], "eval": {"num_examples": 0}}
+    (tmp_path / "data/manifest.json").write_text(json.dumps({**MADE, "splits": splits}))
+    monkeypatch.setattr(run, "train", lambda *arguments, **options: {"evaluation": None})
+    started = start(tmp_path, 1, objective="mlm")
+    started.input_data = lambda *arguments: None
+    return started
+
+
+def test_what_a_run_has_trained_takes_no_memory_after_it(without_steps):
+    """Several runs of one process would add up."""
+    saved = []
+    without_steps.save = lambda model: saved.append(model) or model.weights[0].numpy()
+    assert without_steps.train() == {}
+    assert all(variable.value.read_value().shape == () for variable in saved[0].weights)
+
+
+def test_a_model_that_does_not_fit_is_told(without_steps):
+    def build_model(*arguments):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+    without_steps.build_model = build_model
+    with pytest.raises(BertTfError, match="out of memory: the model .*; try a smaller model or"):
+        without_steps.train()
 
 
 def test_a_table_has_the_rows_that_it_begins_with(tmp_path):

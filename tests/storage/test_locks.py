@@ -1,5 +1,7 @@
 """A folder has one process at a time; the second is told who the first is, a dead one is known."""
 
+import errno
+import fcntl
 import json
 import os
 import re
@@ -65,12 +67,12 @@ def test_the_lock_of_a_lost_host_is_freed_by_deleting_it(tmp_path, holder, monke
         pass
 
     def flock(descriptor, how):
-        if how & locks.fcntl.LOCK_NB:
+        if how & fcntl.LOCK_NB:
             raise BlockingIOError
         path.unlink()  # somebody frees it meanwhile
         monkeypatch.undo()
 
-    monkeypatch.setattr(locks.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with locks.held(str(tmp_path), wait=True):
         assert re.search(f"{told}stop this one, delete {path}", capsys.readouterr().err)
         assert json.loads(path.read_text())["process"] == os.getpid()
@@ -125,4 +127,52 @@ def test_a_folder_that_cannot_be_locked_is_named(tmp_path):
     (tmp_path / "file").touch()
     with (pytest.raises(BertTfError, match="cannot create .*file"),
           locks.held(str(tmp_path / "file"))):
+        pass
+
+
+@pytest.fixture
+def no_locks(tmp_path, monkeypatch):
+    """A folder whose file system has none, and the one where this host's locks are instead."""
+    folder, own = tmp_path / "folder", tmp_path / "own"
+    folder.mkdir()
+    own.mkdir()
+    monkeypatch.setattr(locks.tempfile, "tempdir", str(own))
+    flock = fcntl.flock
+
+    def without(descriptor, how):
+        if str(folder) in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSYS, "Function not implemented")
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", without)
+    return folder, own
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads /proc")
+def test_without_locks_of_the_file_system_one_host_still_keeps_apart(no_locks, capsys):
+    folder, own = no_locks
+    with locks.held(str(folder)):
+        told = capsys.readouterr().err
+        assert re.fullmatch(f"note: the file system of {folder} has no locks, .* another host .*\n",
+                            told)
+        assert not os.listdir(folder) and len(os.listdir(own)) == 1
+        with (pytest.raises(BertTfError, match=f"{folder} is in use by process {os.getpid()} on"),
+              locks.held(str(folder))):
+            pass
+    assert not os.listdir(own)
+    path = folder / locks.NAME
+    path.write_text("of a host that can")
+    with (pytest.raises(BertTfError, match=f"no locks here, and {path} names another process; try "
+                                           f"again .* deleting {path}"), locks.held(str(folder))):
+        pass
+    assert path.exists()
+
+
+def test_a_lock_service_that_does_not_answer_is_told(tmp_path, monkeypatch):
+    def flock(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    told = f"cannot lock {tmp_path}: the lock service .* does not answer; try again"
+    with pytest.raises(BertTfError, match=told), locks.held(str(tmp_path)):
         pass

@@ -1,6 +1,7 @@
 """The cache: bounded, shared by processes, and never a stale or a half copy."""
 
 import concurrent.futures
+import errno
 import fcntl
 import os
 import random
@@ -167,3 +168,13 @@ def test_a_cache_that_cannot_be_made(tmp_path, monkeypatch):
     with pytest.raises(BertTfError, match="cannot create the cache .*: Not a directory; try "
                                           "BERT_TF_CACHE=FOLDER"):
         staging.cache_folder()
+
+
+def test_a_cache_without_locks_is_refused(cache, monkeypatch):
+    def flock(descriptor, how):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    files.write_text("memory://bucket/name", "one")
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(BertTfError, match=f"cache {cache} has no locks.* try BERT_TF_CACHE=FOLDER"):
+        _read("memory://bucket/name")

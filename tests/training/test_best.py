@@ -87,6 +87,7 @@ def test_weights_are_those_of_the_best_that_is_told(tiny, saved):
     first = Judge(0.1, 0.5, 0.2, 0.9)
     with pytest.raises(StopIteration):  # the weights of step 4 are kept, a checkpoint is not
         tiny.train("run", judge=first, **options)
+    (tiny.root / "run/best/.tmp-step_00000004-0123456789ab").mkdir()  # as a kill leaves it
     again = Judge(*(0.1, 0.5, 0.2)[saved or 0:], 0.3, 0.4)
     _, result = tiny.train("run", judge=again, **options)
     assert result["best"]["step"] == 2

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError
+from bert_tf.storage import disk
 from bert_tf.training.metrics import MetricsLog
 
 
@@ -26,6 +27,18 @@ def test_events_and_lines_say_the_same(tmp_path):
                  for event in tf.compat.v1.train.summary_iterator(str(path))
                  for each in event.summary.value}
         assert found["loss"] == (step, value)
+
+
+def test_lines_are_on_the_disk_before_the_step_is_saved(tmp_path, monkeypatch):
+    synced, sync = [], disk.sync
+    monkeypatch.setattr(disk, "sync", lambda path: (synced.append(path), sync(path)))
+    log = MetricsLog(str(tmp_path), 0, 3)
+    log.flush()
+    assert not synced  # nothing is there
+    log.write(1, "train", {"loss": 2.5})
+    log.flush()
+    assert synced == [str(tmp_path / "metrics.jsonl")]
+    log.close()
 
 
 def test_a_full_disk_is_no_want_of_memory(tmp_path):

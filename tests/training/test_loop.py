@@ -117,6 +117,16 @@ def test_batch_must_divide(tiny):
         tiny.train("run", batch_size=18, accumulate_steps=2, train_steps=1)
 
 
+def test_a_model_without_memory_is_told(tiny, monkeypatch):
+    def build(self, variables):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+    monkeypatch.setattr(AdamW, "build", build)
+    told = "out of memory: the model with the optimizer's state does not fit .*try a smaller model"
+    with pytest.raises(BertTfError, match=told):
+        tiny.train("run", train_steps=1)
+
+
 def test_a_worker_that_is_lost_while_the_optimizer_is_made_is_named(tiny, monkeypatch):
     """The chief sends its variables to all others."""
     def build(self, variables):

@@ -12,7 +12,7 @@ from faults.kill_and_resume import read_metrics
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.storage import files
-from bert_tf.training import checkpoint
+from bert_tf.training import checkpoint, loop
 from bert_tf.training.best import best_weights
 from bert_tf.training.checkpoint import Checkpoints
 from bert_tf.training.signals import StopRequest
@@ -94,6 +94,38 @@ def test_a_stopped_run_can_be_finished_where_it_is(tiny, capsys, eager):
         tiny.train("new", train_steps=9, judging={"finish_now": True}, **options)
 
 
+@pytest.mark.parametrize("workers", [False, True])
+def test_one_process_stops_at_the_end_of_the_step(tiny, monkeypatch, capfd, workers, eager):
+    """Several agree on one, by what a step has told them all."""
+    make, calls = loop.make_train_step, itertools.count(1)
+
+    def making(*arguments):
+        step = make(*arguments)
+
+        def train_step(*arguments):
+            if next(calls) == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return step(*arguments)
+        return train_step
+
+    monkeypatch.setattr(loop, "make_train_step", making)
+    monkeypatch.setattr(loop, "has_workers", lambda strategy: workers)
+    with pytest.raises(KeyboardInterrupt):
+        tiny.train("run", "one_device", train_steps=9, checkpoint_every=99)
+    assert Checkpoints(str(tiny.root / "run/checkpoints")).steps() == [5 if workers else 3]
+    when = "within two more steps" if workers else "at the end of this step"
+    assert f"stopping {when}; once more" in capfd.readouterr().err
+
+
+def test_a_stop_during_an_evaluation_does_without_another_step(tiny, eager):
+    def judge(model):
+        return lambda: os.kill(os.getpid(), signal.SIGTERM) or {"loss": 1.0}
+
+    with pytest.raises(KeyboardInterrupt, match="step 2 of 9 is saved"):
+        tiny.train("run", "one_device", train_steps=9, eval_every=2, checkpoint_every=99,
+                   judge=judge)
+
+
 def test_steps_that_take_long_are_saved_between_those_that_are_counted(tiny, eager):
     """However often that is, the bytes are the same."""
     options = {"strategy": "one_device", "train_steps": 3, "checkpoint_every": 9,
@@ -171,7 +203,7 @@ def test_second_signal_interrupts_at_once():
     # A shell that starts the tests in the background has them ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
+        with pytest.raises(KeyboardInterrupt), StopRequest("soon") as stop:
             os.kill(os.getpid(), signal.SIGINT)
             assert stop.requested
             os.kill(os.getpid(), signal.SIGINT)
