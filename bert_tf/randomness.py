@@ -99,7 +99,7 @@ def several_rows(count):
     if position is None:
         yield
         return
-    first = position.first_example * tf.cast(count, position.first_example.dtype)
+    first = tf.cast(position.first_example, tf.int64) * tf.cast(count, tf.int64)
     with draw_at(position.seed, position.step, first):
         yield
 

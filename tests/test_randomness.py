@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.randomness import current_position, draw_at, example_bits, stream_key
+from bert_tf.randomness import (
+    current_position,
+    draw_at,
+    example_bits,
+    several_rows,
+    stream_key,
+)
 
 
 @pytest.mark.parametrize("dtype", [tf.uint32, tf.uint16])
@@ -44,3 +50,9 @@ def test_draw_at_nests_and_ends():
             assert current_position().seed == 4
         assert current_position().first_example == 3
     assert current_position() is None
+
+
+@pytest.mark.parametrize("kind", [int, np.int32, tf.constant])
+def test_rows_of_an_example_follow_each_other(kind):
+    with draw_at(1, 2, kind(3)), several_rows(5):
+        assert int(current_position().first_example) == 15

@@ -49,6 +49,7 @@ class BiLstm(Layer):
 
     def call(self, hidden, input_mask):
         """Read `[batch, seq_length, hidden]` from both ends."""
+        input_mask = tf.cast(input_mask > 0, tf.int32)
         lengths = tf.reduce_sum(input_mask, axis=1)
         real = tf.sequence_mask(lengths, tf.shape(hidden)[1])
         # cuDNN reads rows that begin with their tokens.

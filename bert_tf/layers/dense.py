@@ -22,12 +22,18 @@ class Dense(keras.layers.Dense):
         units: width of the output.
         initializer_range: standard deviation of the truncated normal of `kernel [in, units]`.
         seed: seed of the initial kernel, see `initializers.truncated_normal`.
+        use_bias, lora_rank, lora_alpha, quantization_config, name, dtype, trainable: see
+            `keras.layers.Dense`, whose further arguments there are not.
     """
 
     lora_merged = False  # whether the kernel may hold what adapters had learned
 
-    def __init__(self, units, initializer_range=0.02, seed=None, **kwargs):
-        super().__init__(units, **kwargs)
+    def __init__(self, units, initializer_range=0.02, seed=None, use_bias=True, lora_rank=None,
+                 lora_alpha=None, quantization_config=None, *, name=None, dtype=None,
+                 trainable=True):
+        super().__init__(units, use_bias=use_bias, lora_rank=lora_rank, lora_alpha=lora_alpha,
+                         quantization_config=quantization_config, name=name, dtype=dtype,
+                         trainable=trainable)
         self.initializer_range = initializer_range
         self.seed = seed
 

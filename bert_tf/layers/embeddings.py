@@ -92,7 +92,7 @@ class Embeddings(Layer):
                 f"{self.max_position_embeddings}")
         if length is not None and length > self.longest:
             raise ValueError(f"input_word_ids has {length} positions; {most}")
-        if length is None and self.position_embedding != "none" and not is_for_inference():
+        if length is None and not is_for_inference():
             fits = tf.debugging.assert_less_equal(
                 tf.shape(input_word_ids)[1], self.longest,
                 f"input_word_ids has too many positions; {most}")

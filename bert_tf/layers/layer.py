@@ -9,18 +9,33 @@ class Layer(keras.Layer):
     """A Keras layer whose `get_config` is what its constructor was called with.
 
     Keras does the same of itself, but only where every argument is a plain value, which a `dtype`
-    handed on by an outer layer is not.
+    handed on by an outer layer is not. What a subclass takes as `**kwargs` is given under its own
+    names; what it takes as `*args` has none, so that `get_config` refuses it.
     """
 
     def __new__(cls, *args, **kwargs):
         layer = super().__new__(cls, *args, **kwargs)
-        bound = inspect.signature(cls.__init__).bind(None, *args, **kwargs)
+        signature = inspect.signature(cls.__init__)
+        bound = signature.bind(None, *args, **kwargs)
         bound.apply_defaults()
+        arguments, unnamed = {}, ()
+        for name, value in list(bound.arguments.items())[1:]:  # without `self`
+            kind = signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                unnamed = value
+            else:
+                arguments |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
         # Past `__setattr__`, which Keras tracks only from its own constructor on.
-        vars(layer)["_arguments"] = {name: value for name, value in bound.arguments.items()
-                                     if name not in ("self", "kwargs")}
+        vars(layer).update(_arguments=arguments, _unnamed=unnamed)
         return layer
 
     def get_config(self):
-        """The constructor's arguments, for `from_config`."""
+        """The constructor's arguments, for `from_config`.
+
+        Raises:
+            TypeError: the constructor of a subclass was given some as `*args`.
+        """
+        if self._unnamed:
+            raise TypeError(f"{type(self).__name__}(*args) was called with {self._unnamed!r}, "
+                            "which get_config has no names for; expected keyword arguments")
         return {**self._arguments, **super().get_config()}

@@ -124,7 +124,7 @@ def as_tokens(hidden, adder=None, layout=None):
 
     Args:
         hidden: `[tokens, width]` with a `layout`, or `[batch, seq_length, width]` with an `adder`
-            float `[batch, 1, seq_length or 1, seq_length]`.
+            float `[batch, 1, seq_length or 1, seq_length]`; without one, nothing is hidden.
         adder, layout: the other is None.
 
     Raises:
@@ -132,8 +132,10 @@ def as_tokens(hidden, adder=None, layout=None):
     """
     if layout is not None:
         return check_rank("hidden", hidden, 2), layout
-    check_rank("hidden", hidden, 3)
-    layout = Padded(check_rank("adder", adder, 4), sizes_of(hidden)[:2])
+    batch, seq_length, _ = sizes_of(check_rank("hidden", hidden, 3))
+    if adder is None:
+        adder = tf.zeros([batch, 1, 1, seq_length], hidden.dtype)
+    layout = Padded(check_rank("adder", adder, 4), (batch, seq_length))
     return layout.tokens(hidden), layout
 
 

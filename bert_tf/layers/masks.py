@@ -9,12 +9,13 @@ def padding_adder(input_mask, dtype="float32"):
     """Adder that hides padding from every position.
 
     Args:
-        input_mask: `[batch, seq_length]`, 1 for real tokens and 0 for padding.
+        input_mask: `[batch, seq_length]`, 1 for real tokens and 0 for padding. Other numbers above
+            0 count as 1: they must not attract attention.
         dtype: float type of the result.
 
     Returns: `[batch, 1, 1, seq_length]`, 0 for real tokens and -10000 for padding.
     """
-    hidden = 1.0 - tf.cast(input_mask, dtype)  # [B, T]
+    hidden = tf.cast(tf.cast(input_mask, tf.int32) <= 0, dtype)  # [B, T]
     return (hidden * MASKED)[:, tf.newaxis, tf.newaxis, :]
 
 

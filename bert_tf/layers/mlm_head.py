@@ -7,6 +7,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.layers.activations import activation
 from bert_tf.layers.dense import Dense, unflatten
 from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.inference import is_for_inference
 from bert_tf.layers.initializers import truncated_normal
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.layer_norm import LayerNorm
@@ -57,7 +58,8 @@ class MaskedLMHead(Layer):
 
     Call: `sequence_output [batch, seq_length, in]`, `masked_lm_positions` int32 `[batch, P]`,
     `word_embeddings [vocab, hidden]` -> `masked_lm_logits` float32 `[batch, P, vocab]`. Without
-    positions (None) any `[…, in]` -> `[…, vocab]`.
+    positions (None) any `[…, in]` -> `[…, vocab]`. A position that its row does not have is
+    an `InvalidArgumentError`, but in XLA, which drops such checks.
 
     Args:
         vocab_size: rows of `word_embeddings`.
@@ -136,6 +138,13 @@ class MaskedLMHead(Layer):
     def _gather(self, sequence_output, positions):
         """`[B, S, D]`, `[B, P]` -> `[B P, D]`."""
         shape = tf.shape(sequence_output)
+        if not is_for_inference():
+            # Rows stand one after the other below: beyond its end a row's next one would be read.
+            there = tf.debugging.Assert(
+                tf.reduce_all((positions >= 0) & (positions < tf.cast(shape[1], positions.dtype))),
+                ["masked_lm_positions must be 0 or above, and below seq_length", shape[1]])
+            with tf.control_dependencies([there]):
+                positions = tf.identity(positions)
         starts = tf.range(shape[0], dtype=positions.dtype)[:, tf.newaxis]
         rows = positions + starts * tf.cast(shape[1], positions.dtype)
         tokens = tf.reshape(sequence_output, [-1, sequence_output.shape[-1]])  # [B S, D]

@@ -43,7 +43,7 @@ def mean_of_tokens(sequence_output, input_mask):
 
     Returns: `[batch, hidden]`; of a sequence without a real token, 0.
     """
-    weights = tf.cast(input_mask, sequence_output.dtype)
+    weights = tf.cast(input_mask > 0, sequence_output.dtype)
     total = tf.einsum("bsd,bs->bd", sequence_output, weights)
     return tf.math.divide_no_nan(total, tf.reduce_sum(weights, axis=1, keepdims=True))
 

@@ -83,7 +83,7 @@ class TermWeighting(Layer):
                 f"weighting={self.weighting!r} without the statistics of a corpus",
                 attempt="set_term_weights(bert_tf.learn_term_weights(texts, tokenizer)), or "
                         "--corpus at export"))
-        real = tf.cast(input_mask, tf.float32)
+        real = tf.cast(input_mask > 0, tf.float32)
         weights = tf.gather(self.inverse_document_frequency, input_word_ids) * real
         if self.weighting == "idf":
             return weights

@@ -162,7 +162,7 @@ class VectorPooling(keras.Layer):
         if self.pooling == "sep":
             return last_token(hidden, mask)
         if self.pooling == "none":
-            return hidden * tf.cast(mask, hidden.dtype)[:, :, tf.newaxis]
+            return hidden * tf.cast(mask > 0, hidden.dtype)[:, :, tf.newaxis]
         kept = mask > 0
         if self.mask_specials:
             special = tf.constant(self.special_ids, ids.dtype)

@@ -17,7 +17,9 @@ from bert_tf.layers.padding_free import PaddingFree
 from bert_tf.layers.pooling import Pooler, last_token, mean_of_tokens
 from bert_tf.layers.quantized import policy_of
 from bert_tf.models.encoder import Encoder
-from bert_tf.shapes import check_shape
+from bert_tf.shapes import check_rank, check_shape
+
+INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -137,10 +139,7 @@ class Backbone(Adaptable, keras.Layer):
         no other position where the first one is pooled.
         """
         return_outputs = self.encoder_outputs if encoder_outputs is None else encoder_outputs
-        # NumPy's integers are of 64 bits.
-        inputs = {name: tf.cast(ids, tf.int32) for name, ids in inputs.items()}
-        for name in ("input_mask", "input_type_ids"):
-            check_shape(name, inputs[name], "input_word_ids", inputs["input_word_ids"])
+        inputs = _checked(inputs)
         input_mask = inputs["input_mask"]
         layout = self._layout(input_mask, inputs.get("causal_rows"), inputs.get("vector_mask"))
         embeddings = self._embed(inputs, layout, training)
@@ -258,6 +257,29 @@ class _TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     def load_own_variables(self, store):
         """See Keras."""
+
+
+def _checked(inputs):
+    """Return `inputs` as int32, of which NumPy's integers are not.
+
+    Raises:
+        ValueError: one is missing or ragged, or their shapes are not one `[batch, seq_length]`.
+    """
+    missing = [name for name in INPUTS if name not in inputs]
+    if missing:
+        raise ValueError(f"inputs without {' and '.join(missing)}; expected {', '.join(INPUTS)}")
+    for name, ids in inputs.items():
+        if isinstance(ids, tf.RaggedTensor):
+            raise ValueError(f"{name} is ragged; expected rows of one length, padded by "
+                             "to_tensor(), with 0 in input_mask at padding")
+    inputs = {name: tf.cast(ids, tf.int32) for name, ids in inputs.items()}
+    ids = check_rank("input_word_ids", inputs["input_word_ids"], 2)
+    if ids.shape[1] == 0:
+        raise ValueError(f"input_word_ids has shape {tuple(ids.shape)}; expected rows of 1 token "
+                         "at least")
+    for name in INPUTS[1:]:
+        check_shape(name, inputs[name], "input_word_ids", ids)
+    return inputs
 
 
 def _layers(config):

@@ -7,10 +7,8 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.layers.frozen import freeze_parts, frozen_parts
 from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.quantized import Quantizes
-from bert_tf.models.backbone import Backbone
+from bert_tf.models.backbone import INPUTS, Backbone
 from bert_tf.models.pretrained import Saved
-
-INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 @keras.saving.register_keras_serializable("bert_tf")

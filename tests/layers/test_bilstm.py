@@ -38,6 +38,7 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(layer(changed, MASK), outputs, atol=1e-6)
     assert (outputs[MASK == 0] == 0).all()
     np.testing.assert_allclose(layer(HIDDEN[1:2, :2], MASK[1:2, :2]), outputs[1:2, :2], atol=1e-5)
+    np.testing.assert_array_equal(layer(HIDDEN, 2 * MASK), outputs)
 
 
 def test_padding_may_be_anywhere():

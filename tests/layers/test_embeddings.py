@@ -73,7 +73,8 @@ def test_positions_from_padding_leave_fewer():
 
 
 @pytest.mark.parametrize("options", [{}, {"padding_id": 1},
-                                     {"position_embedding": "sinusoidal"}])
+                                     {"position_embedding": "sinusoidal"},
+                                     {"position_embedding": "none"}])
 def test_more_positions_than_there_are_where_shapes_are_dynamic(options):
     layer = Embeddings(11, 8, 6, 2, **options, **WIDE)
     embed = tf.function(layer, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)

@@ -22,7 +22,7 @@ from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.masks import padding_adder
 from bert_tf.layers.mlm_head import MaskedLMHead, Transform
 from bert_tf.layers.norm import RMSNorm
-from bert_tf.layers.pooling import Pooler
+from bert_tf.layers.pooling import Pooler, mean_of_tokens
 from bert_tf.layers.transformer_block import Attention, TransformerBlock
 
 RANDOM = np.random.default_rng(0)
@@ -128,6 +128,23 @@ def test_rms_norm():
 def test_padding_adder():
     np.testing.assert_array_equal(padding_adder(MASK), ADDER)
     assert np.isfinite(2 * padding_adder(MASK, "float16")).all()
+
+
+def test_a_mask_above_1_attracts_no_attention():
+    np.testing.assert_array_equal(padding_adder(255 * MASK), ADDER)
+    np.testing.assert_array_equal(padding_adder(MASK > 0), ADDER)
+    np.testing.assert_array_equal(mean_of_tokens(HIDDEN, MASK * [[1, 2, 3, 1, 1]]),
+                                  mean_of_tokens(HIDDEN, MASK))
+
+
+@pytest.mark.parametrize("make", [lambda: SelfAttention(8, 2, **WIDE),
+                                  lambda: TransformerBlock(8, 2, 12, **WIDE)])
+def test_without_an_adder_nothing_is_hidden(make):
+    layer = make()
+    expected = layer(HIDDEN, np.zeros_like(ADDER))
+    np.testing.assert_array_equal(layer(HIDDEN), expected)
+    hidden = keras.Input((None, 8))
+    np.testing.assert_allclose(keras.Model(hidden, layer(hidden))(HIDDEN), expected, atol=1e-6)
 
 
 def test_masked_positions_change_nothing():
@@ -280,6 +297,23 @@ def test_masked_lm_head_decodes_only_the_masked_positions():
     np.testing.assert_allclose(head(HIDDEN, POSITIONS, table), expected + np.arange(11.0),
                                atol=1e-5)
     assert MaskedLMHead(11, 8, dtype="mixed_bfloat16")(HIDDEN, POSITIONS, table).dtype == "float32"
+
+
+@pytest.mark.parametrize("position", [5, -1])
+def test_masked_positions_that_a_row_does_not_have(position):
+    """Those of the row beside it were taken."""
+    head, table = MaskedLMHead(11, 8, **WIDE), np.zeros((11, 8), "float32")
+    wrong = np.array([[1, 4], [2, position], [1, 0]], "int32")
+    for compute in (head, tf.function(head)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="masked_lm_positions must be 0"):
+            compute(HIDDEN, wrong, table)
+
+
+def test_a_dense_layer_takes_no_argument_that_it_would_not_heed():
+    for name, value in (("activation", "relu"), ("kernel_initializer", "ones"),
+                        ("kernel_regularizer", "l2")):
+        with pytest.raises(TypeError, match=name):
+            Dense(4, **{name: value})
 
 
 def test_initial_weights_depend_on_seed_and_path_only():

@@ -83,6 +83,15 @@ def test_padding_changes_nothing(pooling):
                                   pool(pooling=pooling)[0])
 
 
+@pytest.mark.parametrize("options", [{"pooling": "none"}, {"weighting": "bm25"}])
+def test_numbers_of_a_mask_weigh_nothing(options):
+    layer = VectorPooling(3, 20, **options)
+    layer.build()
+    if layer.term_weights is not None:
+        layer.term_weights.assign(RANDOM.uniform(0.1, 3, 20), 6.5)
+    np.testing.assert_array_equal(*(layer(STATES[-1:], IDS, mask) for mask in (MASK, 3 * MASK)))
+
+
 @pytest.mark.parametrize("pooling", ["mean", "max", "mean_max", "sep"])
 def test_padding_may_be_on_the_left(pooling):
     def turned(rows):

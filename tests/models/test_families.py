@@ -7,6 +7,7 @@ import tensorflow as tf
 from harness import mirrored
 
 from bert_tf.config import ModelConfig
+from bert_tf.models.backbone import Backbone
 from bert_tf.models.families import build_encoder
 
 pytestmark = pytest.mark.graphs_as_written
@@ -21,6 +22,19 @@ def batch(size=3, length=9, seed=0):
     return {"input_word_ids": random.integers(0, 50, (size, length)).astype("int32"),
             "input_mask": (np.arange(length) < lengths).astype("int32"),
             "input_type_ids": random.integers(0, 2, (size, length)).astype("int32")}
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    (lambda inputs: {**inputs, "input_word_ids": tf.RaggedTensor.from_tensor(
+        inputs["input_word_ids"], lengths=[9, 2, 3])}, "input_word_ids is ragged; expected rows"),
+    (lambda inputs: {name: inputs[name] for name in ("input_word_ids", "input_mask")},
+     "inputs without input_type_ids; expected input_word_ids, input_mask, input_type_ids"),
+    (lambda inputs: {name: ids[0] for name, ids in inputs.items()}, r"rank 1, shape \(9,\)"),
+    (lambda inputs: {name: ids[:, :0] for name, ids in inputs.items()},
+     r"shape \(3, 0\); expected rows of 1 token at least")])
+def test_inputs_of_other_shapes_are_refused_by_name(given, said):
+    with pytest.raises(ValueError, match=said):
+        Backbone(TINY)(given(batch()))
 
 
 def test_outputs_on_request():

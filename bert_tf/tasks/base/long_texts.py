@@ -2,12 +2,13 @@
 
 import tensorflow as tf
 
+from bert_tf.layers.inference import is_for_inference
 from bert_tf.models.families import INPUTS
 
 _AT_ONCE = 32  # windows
 
 
-def average_windows(inputs, vectors_of, spec, training=False):
+def average_windows(inputs, vectors_of, spec, together=False):
     """Average the windows' vectors; a window without a real token does not count.
 
     Dropout draws by a window's position among those of its replica, so that another number of
@@ -18,8 +19,8 @@ def average_windows(inputs, vectors_of, spec, training=False):
             `[b, windows, seq_length]`.
         vectors_of: from such a dict of `[w, seq_length]` to float `[w, width]`.
         spec: `tf.TensorSpec` of what it gives.
-        training: whether all windows are computed together, as gradients need them; else some at
-            a time, see `in_parts`.
+        together: whether all windows are computed together, as gradients need them and XLA, which
+            knows no open number of parts; else some at a time, see `in_parts`.
 
     Returns: float `[b, width]`.
     """
@@ -27,7 +28,7 @@ def average_windows(inputs, vectors_of, spec, training=False):
     # Without static sizes Keras cannot tell the rank.
     windows = {name: tf.ensure_shape(tf.boolean_mask(inputs[name], real), [None, None])
                for name in INPUTS}
-    if training:
+    if together and not is_for_inference():  # an export is not compiled as its model is
         vectors = vectors_of(windows)
     else:
         [vectors] = in_parts(lambda part: [vectors_of(part)], windows, spec)

@@ -151,8 +151,8 @@ class Objective(OnEncoder, keras.Model):
             tf.reduce_sum(weights[task])) for task in self.tasks}
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Sum the tasks' means, each times its scale, counted over all replicas; or compute the
-        loss that the model was compiled with."""
+        """Sum the tasks' means, each times its scale, counted over all replicas, and what
+        `add_loss` and regularizers add; or compute the loss that the model was compiled with."""
         if getattr(self, "loss", None) is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         x = self._batch(x, y, sample_weight)
@@ -164,7 +164,8 @@ class Objective(OnEncoder, keras.Model):
         # This replica's part of the mean: Keras adds the replicas' gradients up.
         loss = tf.add_n([
             self.loss_scales.get(task, 1.0) * tf.math.divide_no_nan(loss, weights[task])
-            for task, loss in self.loss_sums(y_pred, x).items()])
+            for task, loss in self.loss_sums(y_pred, x).items()]
+            + [self._aggregate_additional_loss(loss) for loss in self.losses])
         if several:
             # What Keras reports is a mean by the replicas' rows, of which a last batch has unequal
             # numbers: an equal part of the whole has that mean.

@@ -94,7 +94,9 @@ class SentenceEmbedder(VectorModel):
         """Compute vectors float32 `[b, width]`, or `[b, seq_length, width]`."""
         inputs = self.read(inputs)
         if "text_ids" not in inputs:
-            return embed_tokens(self.encoder, self.pooling, inputs, training)
+            in_windows = len(inputs["input_word_ids"].shape) == 3
+            return embed_tokens(self.encoder, self.pooling, inputs, training,
+                                in_windows and self.jit_compile)
         return each_row(inputs, lambda rows: embed_tokens(self.encoder, self.pooling, rows,
                                                           training))
 
@@ -155,13 +157,15 @@ def make_pooling(config, dtype="float32", **options):
     return pooling
 
 
-def embed_tokens(encoder, pooling, inputs, training=False):
+def embed_tokens(encoder, pooling, inputs, training=False, jit_compile=False):
     """Compute vectors of token ids; see `SentenceEmbedder`.
 
     Args:
         encoder: as of `build_encoder`.
         pooling: of `make_pooling`.
         inputs: dict of int32 `[b, seq_length]` or `[b, windows, seq_length]`.
+        training: whether dropout is on, and gradients are taken.
+        jit_compile: whether XLA compiles it.
     """
     def vectors_of(inputs):
         outputs = encoder.backbone({name: inputs[name] for name in INPUTS}, training=training,
@@ -175,7 +179,7 @@ def embed_tokens(encoder, pooling, inputs, training=False):
                                  "long='head' of the preprocessor"))
     width = pooling.width(encoder.output["sequence_output"].shape[-1])
     return pooling.normalized(average_windows(
-        inputs, vectors_of, tf.TensorSpec([None, width]), training))
+        inputs, vectors_of, tf.TensorSpec([None, width]), training or jit_compile))
 
 
 def pool_outputs(pooling, inputs, outputs):

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from text_models import TINY
 
 from bert_tf.models.families import INPUTS
 from bert_tf.tasks.base.long_texts import average_windows
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -32,3 +36,23 @@ def test_windows_are_averaged_some_at_a_time(training, graph):
     np.testing.assert_allclose(averages, [
         ids[0, :50, :2].mean(0), [0, 0], ids[2, :, :2].mean(0)], rtol=1e-6)
     assert sum(sizes) == 120 and (sizes == [120] if training else max(sizes) <= 32)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Classifier(TINY, ["no", "yes"], seed=1),
+    pytest.param(lambda: SentenceEmbedder(TINY, seed=1), marks=pytest.mark.long)])
+def test_xla_computes_windows(make):
+    """It knows no open number of parts."""
+    mask = np.array([[[1] * 8, [1] * 5 + [0] * 3, [0] * 8], [[1] * 3 + [0] * 5] + [[0] * 8] * 2])
+    inputs = {"input_word_ids": 7 * mask, "input_mask": mask, "input_type_ids": 0 * mask}
+    model = make()
+    expected = model(inputs)
+    model.compile("sgd", jit_compile=True)
+    np.testing.assert_allclose(model.predict(inputs, verbose=0), expected, atol=1e-6)
+
+
+def test_xla_is_left_off_where_logits_are_computed_in_parts():
+    model = SparseEmbedder(TINY, seed=1)
+    with pytest.warns(UserWarning, match="Proceeding with `jit_compile=False`"):
+        model.compile("sgd", "mse", jit_compile=True)
+    assert not model.jit_compile

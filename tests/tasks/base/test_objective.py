@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from harness import mirrored
 from text_models import TINY, classifier, pack_words
 
 from bert_tf.tasks.classification.model import Classifier
@@ -30,6 +31,25 @@ def test_callbacks_find_out_the_way_of_metrics(options, metric, way, eager, tmp_
     own = keras.callbacks.EarlyStopping(f"val_{metric}", mode=other)
     model.fit(ROWS, [0, 1], validation_data=(ROWS, [0, 1]), callbacks=own, verbose=0)
     assert [each.mode for each in (*callbacks, own)] == [way] * 3 + [other]
+
+
+class _Adds(Classifier):
+    def call(self, batch, training=False):
+        self.add_loss(tf.constant(2.0))
+        return super().call(batch, training)
+
+
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_the_own_loss_has_what_is_added_to_it(replicas):
+    found = []
+    for make in (Classifier, _Adds):
+        with mirrored(replicas).scope():
+            model = make(TINY.replace(vocab_size=50), ["no", "yes"], seed=1)
+            model.compile("sgd", run_eagerly=replicas == 1)
+        model.fit(ROWS, np.array([0, 1]), batch_size=2, shuffle=False, verbose=0)
+        found.append(model.history.history["loss"][0])
+        found.append(model.evaluate(ROWS, np.array([0, 1]), verbose=0)[0])
+    np.testing.assert_allclose(found[2:], np.add(found[:2], 2), rtol=1e-5)
 
 
 @pytest.mark.parametrize("make", [

@@ -77,6 +77,7 @@ class SparseEmbedder(VectorModel):
         with keras.name_scope("cls"):
             self.masked_lm_head.build((None, None, config.hidden_size))
         self.query_table = self._make_table(query_table)
+        self.supports_jit = False  # logits are computed in parts, of a number that no shape says
         self.built = True
 
     def _make_table(self, given):
