@@ -96,6 +96,36 @@ def test_text_composed_before_accents_are_removed(tmp_path, accents):
                                                     library.encode_batch(texts)]
 
 
+@pytest.mark.parametrize(("config", "expected"), [
+    ({"tokenizer_class": "BertTokenizerFast", "do_lower_case": True}, ["e", "中", "b"]),
+    ({"do_lower_case": True, "tokenize_chinese_chars": False}, ["e", "[UNK]"]),
+    ({"tokenizer_class": "DistilBertTokenizer"}, ["e", "中", "b"]),  # its usual values
+    ({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}, ["É", "中", "B"]),
+    ({}, ["É", "中", "B"])])
+def test_rules_that_transformers_makes_of_the_configuration(tmp_path, config, expected):
+    vocabulary = Vocabulary([*BERT_SPECIALS, "e", "É", "中", "b", "B"])
+    values = to_json(Tokenizer(vocabulary, normalization="huggingface"))
+    ids = load(tmp_path, values, config).tokenize(["É 中B"]).to_list()[0]
+    assert [vocabulary.tokens[number] for number in ids] == expected
+
+
+def test_a_blank_at_the_beginning_as_the_class_makes_it(tmp_path):
+    for config, spaced in (({"add_prefix_space": True}, True),
+                           ({"tokenizer_class": "RobertaTokenizer"}, False)):
+        values = byte_pair()
+        values["pre_tokenizer"]["add_prefix_space"] = not spaced
+        assert load(tmp_path, values, config).add_prefix_space == spaced
+
+
+def test_what_the_library_runs_has_these_rules_too(tmp_path):
+    values = to_json(Tokenizer(Vocabulary([*BERT_SPECIALS, "a", "A"]),
+                               normalization="huggingface"))
+    values["model"]["max_input_chars_per_word"] = 20_000
+    tokenizer = load(tmp_path, values, {"do_lower_case": True})
+    assert isinstance(tokenizer, LibraryTokenizer)
+    assert tokenizer.tokenize(["A"]).to_list() == [[5]]
+
+
 @pytest.fixture
 def other(tmp_path):
     """A tokenizer with rules of its own: words at white space only, in lower case."""
