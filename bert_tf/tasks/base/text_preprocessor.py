@@ -109,11 +109,11 @@ def is_text(inputs):
 def texts_of(inputs):
     """Return one or two string tensors `[b]` of the inputs of a model that takes text."""
     if isinstance(inputs, dict):
-        names = [name for name in ("text", "text_a", "text_b") if name in inputs]
-        if names not in (["text"], ["text_a", "text_b"]):
+        names = ["text"] if "text" in inputs else ["text_a", "text_b"]
+        if set(inputs) != set(names):
             raise UsageError(explain(f"inputs {sorted(inputs)}",
-                                     "input_word_ids, input_mask and input_type_ids, or text, "
-                                     "or text_a and text_b"))
+                                     "input_word_ids, input_mask and input_type_ids, or text "
+                                     "alone, or text_a and text_b of a pair"))
         texts = [inputs[name] for name in names]
     else:
         texts = list(inputs) if isinstance(inputs, (list, tuple)) and all(
