@@ -42,7 +42,7 @@ def expected_of(source, part):
 
 def model_of(checkpoint, name):
     """The Keras model of a `Checkpoint`, with its weights."""
-    task = dict(checkpoint.task)
+    task = {key: value for key, value in checkpoint.task.items() if key != "reading"}
     model = model_classes()[task.pop("task")](checkpoint.config, **task, dtype="float32")
     variables.assign_variables(model.weights, checkpoint.tensors, name)
     return model

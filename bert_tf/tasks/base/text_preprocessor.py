@@ -32,7 +32,8 @@ class TextPreprocessor(Preprocessor):
             al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.1); `windows`:
             all of it, in windows that overlap. The last two are for single texts.
         stride: tokens from one window's start to the next one's; default half of the window.
-        pair: whether the model is about pairs; a server asks for `text_a` and `text_b` then.
+        pair: whether the model is about pairs, for which a server asks by `text_a` and `text_b`
+            then; None where nothing says it, as of a published model.
 
     Raises:
         UsageError: a pair where single texts are read, or an option out of range.
