@@ -208,15 +208,15 @@ def loaded(path, task=None, dtype=None):
     """Return the Keras model; one that does not say how much of a text it reads reads all it
     can."""
     options = {} if dtype is None else {"dtype": dtype}
-    model = from_pretrained(path, **options)
+    model, says_length = from_pretrained(path, **options), _says_length(path)
     if task is not None and model.saved_as != task:
         if hasattr(model, "problem"):
             raise UsageError(predicts(path))
-        model = from_pretrained(path, task, **options)
+        model, says_length = from_pretrained(path, task, **options), False
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is None:
         raise UsageError(explain(f"{path} takes no text", "a model with a tokenizer"))
-    if type(preprocessor) is TextPreprocessor and not _says_length(path):
+    if type(preprocessor) is TextPreprocessor and not says_length:
         preprocessor.resize(min(_LENGTH, model.config.longest))
     model.encoder.backbone.padding_free = True  # texts of any lengths
     return model
@@ -232,7 +232,7 @@ def _says_length(path):
     """Return whether a model was saved with how it reads text."""
     found = find_model(path)
     task = os.path.join(found.folder, TASK)
-    return found.kind == "sentence_transformers" or (
+    return found.kind in ("hf", "sentence_transformers") or (
         files.exists(task) and "reading" in files.read_json_object(task))
 
 

@@ -1,7 +1,7 @@
 """Hugging Face's `config.json` in our fields, and back."""
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters import hf_architectures
+from bert_tf.converters import cross_encoder, hf_architectures
 from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.converters.hf_architectures import BERT_BASE, KEYS_OF_BERT
 from bert_tf.converters.hf_keys import check_keys
@@ -203,10 +203,11 @@ def _read_labels(values, source):
 
 
 def write_classes(task):
-    """The keys of `config.json` that name the classes of a classifier's or tagger's `task.json`."""
+    """The keys of `config.json` that name the classes of a classifier's or tagger's `task.json`,
+    and by which a number is given as it is."""
     labels, problem = task["labels"], task.get("problem", "single_label")
     values = {"id2label": {str(i): label for i, label in enumerate(labels)},
               "label2id": {label: i for i, label in enumerate(labels)}}
     if problem != "single_label":
         values["problem_type"] = next(name for name, ours in _PROBLEMS.items() if ours == problem)
-    return values
+    return values | (cross_encoder.LOGITS if problem == "regression" else {})

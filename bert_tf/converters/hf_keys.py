@@ -6,7 +6,8 @@ from bert_tf.errors import UsageError, explain
 _ABOUT = """architectures model_type _name_or_path name_or_path transformers_version torch_dtype
     dtype id2label label2id num_labels _num_labels problem_type finetuning_task
     task_specific_params
-    tokenizer_class language languages name adapters sentence_transformers license tags"""
+    tokenizer_class language languages name adapters sentence_transformers license tags
+    sbert_ce_default_activation_function"""
 _TOKENS = """bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id
     decoder_start_token_id eos_token_ids forced_bos_token_id forced_eos_token_id pad_token_id"""
 _RUNNING = """use_cache gradient_checkpointing output_attentions output_hidden_states output_past

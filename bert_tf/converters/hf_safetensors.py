@@ -4,14 +4,17 @@ Models of `hf_classes.MODELS` as transformers 4 and 5 save them; a folder with t
 `discriminator` and `generator` is one ELECTRA model of both.
 """
 
+import dataclasses
 import os
 
 import numpy as np
 
 from bert_tf.config import ModelConfig
 from bert_tf.converters import (
+    cross_encoder,
     hf_causal,
     hf_config,
+    hf_reading,
     safetensors_file,
     tokenizer_files,
     weight_files,
@@ -57,7 +60,10 @@ def read(path):
     halves = [os.path.join(path, name) for name in (_DISCRIMINATOR, _GENERATOR)]
     if not files.exists(os.path.join(path, CONFIG)) and all(map(files.exists, halves)):
         return _joined(*map(_read_model, halves), path)
-    return _read_model(path)
+    found = _read_model(path)
+    notes = cross_encoder.notes_of(path, found.task)
+    return dataclasses.replace(found, task=found.task | hf_reading.of_labels(found, path),
+                               notes=(*found.notes, *notes))
 
 
 def read_encoder(path, further=()):
@@ -162,8 +168,10 @@ def _values_of(config, task):
 
 def write_tokenizer_of(checkpoint, folder):
     """Write the tokenizer of a `Checkpoint` into a folder that exists."""
-    config = checkpoint.config
-    write_tokenizer(checkpoint.tokenizer, folder, _TOKENIZERS[config.family], config.longest)
+    config, reading = checkpoint.config, checkpoint.task.get("reading", {})
+    cut = checkpoint.task["task"] == "classifier" and reading.get("long") == "head"
+    write_tokenizer(checkpoint.tokenizer, folder, _TOKENIZERS[config.family],
+                    reading["seq_length"] if cut else config.longest)
 
 
 def _needs_pooler(family, task):

@@ -11,6 +11,7 @@ import os
 
 from bert_tf.config import as_list, as_option
 from bert_tf.converters import (
+    hf_reading,
     hf_safetensors,
     late_interaction,
     sparse_routes,
@@ -27,15 +28,11 @@ from bert_tf.converters.dense_module import (
     read_dense,
     write_dense,
 )
+from bert_tf.converters.hf_reading import OPTIONS
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import ABOUT_MODULES, MODULES, MULTI_VECTOR_MASK, SPLADE_POOLING
 from bert_tf.storage import checksums, files
-from bert_tf.tokenization import tokenizer_config, tokenizer_json
 
-_OPTIONS = "sentence_bert_config.json"
-# Older folders name it after the model; the first that is there counts.
-_OPTIONS_NAMES = (_OPTIONS, *(f"sentence_{model}_config.json" for model in (
-    "roberta", "distilbert", "camembert", "albert", "xlm-roberta")))
 # The mode of their Pooling -> ours.
 _POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "sep"}
 _FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
@@ -44,9 +41,9 @@ _FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
           "pooling_mode_weightedmean_tokens": "weightedmean"}
 # Keys that change vectors, and what we compute; null is that as well.
 _ONLY = {"Normalize": OF_VECTORS,
-         _OPTIONS: {"module_output_name": "token_embeddings",
-                    **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
-                                     "config_kwargs", "config_args"), {})},
+         OPTIONS: {"module_output_name": "token_embeddings",
+                   **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
+                                    "config_kwargs", "config_args"), {})},
          ABOUT_MODULES: {"truncate_dim": None}}
 _PACKAGE = "sentence_transformers.models"
 _STATIC = "StaticEmbedding"
@@ -89,7 +86,7 @@ def read(path):
     if kinds in (late_interaction.MODULES, late_interaction.PYLATE_MODULES):
         return late_interaction.read(
             encoder, _reading(folders[0], kinds[0], "feature-extraction", encoder, lengths=True),
-            folders[1:], (_options_of(folders[0]), about), prompts)
+            folders[1:], (hf_reading.options_of(folders[0]), about), prompts)
     config = encoder.config
     task = {"task": "embedder", "pooling": _read_pooling(folders[1], config, prompts),
             "layers": [config.num_hidden_layers], "combine": "concat", "mask_specials": False,
@@ -143,7 +140,7 @@ def write(checkpoint, path):
             hf_safetensors.write_model(splade.masked_lm_of(checkpoint) if sparse else
                                        hf_safetensors.encoder_of(checkpoint), own)
             length = task.get("reading", {}).get("seq_length", checkpoint.config.longest)
-            files.write_json(os.path.join(own, _OPTIONS),
+            files.write_json(os.path.join(own, OPTIONS),
                              {"max_seq_length": checkpoint.config.longest if several else length,
                               "do_lower_case": False,
                               **(late_interaction.lengths_of(task) if several else {})})
@@ -220,12 +217,6 @@ def _read_pooling(folder, config, prompts):
     return _POOLINGS[modes[0]]
 
 
-def _options_of(folder):
-    """The path of the options of the encoder's module."""
-    sources = [os.path.join(folder, name) for name in _OPTIONS_NAMES]
-    return next(filter(files.exists, sources), sources[0])
-
-
 def _reading(folder, kind, task, encoder, lengths=False):
     """How texts are read, as of `TextPreprocessor.reading`.
 
@@ -237,8 +228,8 @@ def _reading(folder, kind, task, encoder, lengths=False):
         lengths: whether queries and documents may have their own, which else are texts like any
             other.
     """
-    source = _options_of(folder)
-    values = read_checked(source, _ONLY[_OPTIONS] | (
+    source = hf_reading.options_of(folder)
+    values = read_checked(source, _ONLY[OPTIONS] | (
         {} if lengths else dict.fromkeys(late_interaction.LENGTHS)))
     stated = values.get("transformer_task") or _TASKS[kind]
     if stated != task:
@@ -246,20 +237,7 @@ def _reading(folder, kind, task, encoder, lengths=False):
     if values.get("do_lower_case") and not _lowers(encoder.tokenizer):
         raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "
                                  "makes lower case itself"))
-    told = read_checked(os.path.join(folder, tokenizer_config.NAME), {"truncation_side": "right"})
-    described = os.path.join(folder, tokenizer_json.NAME)
-    direction = told.get("truncation_side") or tokenizer_json.stated_truncation(described).get(
-        "direction", "Right")
-    if direction not in ("Right", "right"):
-        raise UsageError(explain(f"{described}: truncation.direction={direction!r}", '"Right"'))
-    stated = values.get("max_seq_length")
-    stated = told.get("model_max_length") if stated is None else stated
-    longest = encoder.config.longest
-    stated = longest if stated is None else stated
-    if not isinstance(stated, int | float) or stated < 3:
-        raise UsageError(explain(f"{source}: max_seq_length={stated!r}", "an integer from 3 on"))
-    length = int(min(stated, longest))
-    return {"seq_length": length, "long": "head", "stride": max(1, length // 2), "pair": False}
+    return hf_reading.text_reading(folder, encoder.config.longest, False, source)
 
 
 def _lowers(folder):

@@ -78,7 +78,7 @@ class ServedModel:
     @property
     def pair(self):
         """Whether the model takes pairs of texts."""
-        return getattr(getattr(self.model, "preprocessor", None), "pair", False)
+        return bool(getattr(getattr(self.model, "preprocessor", None), "pair", False))
 
     @property
     def text_names(self):
@@ -191,12 +191,10 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         tokenizer = None
         notes.append(f"no signature takes text, only token ids: {error}")
     if tokenizer is not None and tokenizer.python_only:
-        if preprocessor is not None:
-            raise UsageError(explain(
-                f"{model_folder}: no graph can hold its tokenizer, {tokenizer.python_only}",
-                "rules that graphs can run", "bert_tf.from_pretrained, which reads text in Python"))
         notes.append(f"no signature takes text, only token ids: {tokenizer.python_only}")
         tokenizer = None
+        if preprocessor is not None:  # which a graph would hold
+            model.preprocessor = None
     if getattr(tokenizer, "pretokenize", None):
         notes.append(_ANALYSED)
     config = model.config

@@ -9,6 +9,14 @@ ROLES = tuple(f"{role}_token" for role in tokenizer_config.ROLES)
 _CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
 CHARACTERS_PER_WORD = 100  # of a word at most
 _TYPES = "token_type_ids"
+# Rules that some classes of transformers make of the configuration, whatever `tokenizer.json` has:
+# where they stand there, their type, the classes, and for each option its key and usual value.
+_OF_CLASSES = (
+    ("normalizer", "BertNormalizer", ("Bert", "DistilBert", "Electra", "MobileBert", "MPNet"),
+     {"lowercase": ("do_lower_case", True), "strip_accents": ("strip_accents", None),
+      "handle_chinese_chars": ("tokenize_chinese_chars", True)}),
+    ("pre_tokenizer", "ByteLevel", ("Bart", "GPT2", "Roberta"),
+     {"add_prefix_space": ("add_prefix_space", False)}))
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
          "pair_separators", "pair_types", "added_tokens", "final_separator", "initial_token",
          "initial_again")
@@ -48,6 +56,31 @@ def word_piece(config, path):
     if not has_types(config):
         options["pair_types"] = False
     return options | {name: config[name] for name in _OURS if name in config}
+
+
+def as_built(values, config):
+    """What a `tokenizer.json` has, with the rules that transformers makes of the configuration.
+
+    A class takes its usual value for what the configuration leaves out. Where none is named, an
+    option that is stated tells that it is one of these.
+
+    Args:
+        values: dict, what the file has.
+        config: dict, the `tokenizer_config.json` beside it.
+
+    Returns: dict; `values` itself where nothing differs.
+    """
+    stated = config.get("tokenizer_class")
+    name = str(stated).removesuffix("Fast").removesuffix("Tokenizer")
+    for part, kind, classes, options in _OF_CLASSES:
+        rules = values.get(part)
+        is_one = name in classes if stated is not None else any(
+            key in config for key, _ in options.values())
+        if is_one and isinstance(rules, dict) and rules.get("type") == kind:
+            made = {**rules, **{option: config.get(key, usual)
+                                for option, (key, usual) in options.items()}}
+            values = values if made == rules else {**values, part: made}
+    return values
 
 
 def special_tokens(config, path):

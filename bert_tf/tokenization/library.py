@@ -1,5 +1,6 @@
 """Tokenizers whose rules no graph can run, through the package tokenizers: in Python only."""
 
+import json
 import os
 
 import numpy as np
@@ -90,20 +91,21 @@ class LibraryTokenizer(BaseTokenizer):
                    **described)
 
     @classmethod
-    def of_json(cls, path, config, reason):
+    def of_json(cls, path, config, reason, values=None):
         """The tokenizer of a `tokenizer.json` that none of ours runs.
 
         Args:
             path: the file.
             config: dict, the `tokenizer_config.json` beside it.
             reason: why none of ours does.
+            values: dict, what counts in place of the file's content; None for that.
 
         Raises:
             BertTfError: the file is damaged.
             UsageError: special tokens go where ours never do, or nothing says which they are.
         """
-        return cls(files.read_text(path), reason, path,
-                   **tokenizer_json.read_special(path, config))
+        text = files.read_text(path) if values is None else json.dumps(values)
+        return cls(text, reason, path, **tokenizer_json.read_special(path, config))
 
     def _tokenize(self, text):
         return self._tokenize_with_offsets(text)[0]

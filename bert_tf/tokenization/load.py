@@ -9,6 +9,7 @@ from bert_tf.tokenization import (
     byte_pair,
     character_pair,
     classic_models,
+    hf_options,
     library,
     pair_files,
     sentence_piece,
@@ -59,7 +60,8 @@ def holds_tokenizer(folder):
 def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
     """Read the tokenizer of a folder: ours, or one as published checkpoints have it.
 
-    A `tokenizer.json` decides where there is one, unless the folder is ours.
+    A `tokenizer.json` decides where there is one, unless the folder is ours; what transformers
+    takes from the `tokenizer_config.json` beside it is taken from there (`hf_options.as_built`).
 
     Args:
         path: folder with `tokenizer.json`; or `vocab.txt` (WordPiece); or `spiece.model`,
@@ -156,10 +158,12 @@ def _load_folder(path):
         return library.LibraryTokenizer.load(path)
     values = None if _is_ours(config) else tokenizer_json.read_values(json_path)
     if values is not None:
+        built = hf_options.as_built(values, config)
         try:
-            return tokenizer_json.read_tokenizer(json_path, config, values)
+            return tokenizer_json.read_tokenizer(json_path, config, built)
         except tokenizer_json.UnknownRules as error:
-            return library.LibraryTokenizer.of_json(json_path, config, str(error))
+            return library.LibraryTokenizer.of_json(json_path, config, str(error),
+                                                    None if built is values else built)
     kind = TOKENIZERS[names] if names else sentence_piece.SentencePieceTokenizer
     _check_class(kind, config, path)
     if model and not _is_ours(config):

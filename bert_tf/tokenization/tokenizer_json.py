@@ -1,6 +1,6 @@
 """Hugging Face's `tokenizer.json`, which describes a tokenizer whole, as one of ours.
 
-What it says decides, whatever stands beside it: it is what the checkpoint's users tokenize with.
+What it says decides, but for what `hf_options.as_built` takes from the configuration beside it.
 """
 
 import base64

@@ -23,9 +23,9 @@ FOLDERS = (
     "xlm_roberta_classification", "xlm_roberta_mlm", "xlm_roberta_reranker", "xlm_roberta_st")
 _INPUTS = {"input_word_ids": "input_ids", "input_mask": "attention_mask",
            "input_type_ids": "token_type_ids"}
-# Its tokenizer_config.json says do_lower_case, as sentence-transformers read it, so that Korean is
-# [UNK]; its tokenizer.json does not, as its ids and states have it.
-LOWERED = "roberta_st_korean"
+# Its ids and states are of text in its case; its vectors, as its tokenizer_config.json has it, of
+# lower case.
+CASED_IDS = "roberta_st_korean"
 _WINDOW = 48  # to which the references' single texts are truncated
 _LABELLED = ("classifier", "tagger", "span")
 
@@ -42,7 +42,7 @@ def expected_of(source, part):
 
 def model_of(checkpoint, name):
     """The Keras model of a `Checkpoint`, with its weights."""
-    task = dict(checkpoint.task)
+    task = {key: value for key, value in checkpoint.task.items() if key != "reading"}
     model = model_classes()[task.pop("task")](checkpoint.config, **task, dtype="float32")
     variables.assign_variables(model.weights, checkpoint.tensors, name)
     return model
@@ -110,7 +110,7 @@ def saved_model_error(source, folder, export_dir):
     texts = [of_ids[tuple(row[kept > 0])] for row, kept in zip(
         inputs["input_word_ids"], mask, strict=True)]
     vectors = served.signatures["embed"](text=tf.constant(texts))["embedding"].numpy()
-    if (source / "sentence_embeddings.npz").exists() and source.name != LOWERED:
+    if (source / "sentence_embeddings.npz").exists():
         with np.load(source / "sentence_embeddings.npz") as arrays:
             rows = [told["sentence_embeddings_of"].index(text) for text in texts]
             return float(np.abs(vectors - arrays["sentence_embeddings"][rows]).max())

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tiny_model
 from harness import unsealed
-from hub_models import LOWERED
 from safetensors.numpy import load_file, save_file
 
 from bert_tf.converters import hf_safetensors, ours, sentence_transformers
@@ -19,7 +18,6 @@ from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
-from bert_tf.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.graphs_as_written
 
@@ -52,10 +50,6 @@ def test_vectors(shared, name, tmp_path):
     assert model.preprocessor.seq_length == 48
     texts, expected = vectors_of(source)
     tokenizer = model.preprocessor.tokenizer
-    if name == LOWERED:
-        tokenizer = Tokenizer(tokenizer.vocabulary, lower_case=True, strip_accents=True,
-                              normalization="huggingface")
-        model.preprocessor.use(tokenizer)
     vectors = model.embed(texts)
     for i, text in enumerate(texts):
         if any(token in text for token in SPECIAL):

@@ -96,6 +96,36 @@ def test_text_composed_before_accents_are_removed(tmp_path, accents):
                                                     library.encode_batch(texts)]
 
 
+@pytest.mark.parametrize(("config", "expected"), [
+    ({"tokenizer_class": "BertTokenizerFast", "do_lower_case": True}, ["e", "中", "b"]),
+    ({"do_lower_case": True, "tokenize_chinese_chars": False}, ["e", "[UNK]"]),
+    ({"tokenizer_class": "DistilBertTokenizer"}, ["e", "中", "b"]),  # its usual values
+    ({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}, ["É", "中", "B"]),
+    ({}, ["É", "中", "B"])])
+def test_rules_that_transformers_makes_of_the_configuration(tmp_path, config, expected):
+    vocabulary = Vocabulary([*BERT_SPECIALS, "e", "É", "中", "b", "B"])
+    values = to_json(Tokenizer(vocabulary, normalization="huggingface"))
+    ids = load(tmp_path, values, config).tokenize(["É 中B"]).to_list()[0]
+    assert [vocabulary.tokens[number] for number in ids] == expected
+
+
+def test_a_blank_at_the_beginning_as_the_class_makes_it(tmp_path):
+    for config, spaced in (({"add_prefix_space": True}, True),
+                           ({"tokenizer_class": "RobertaTokenizer"}, False)):
+        values = byte_pair()
+        values["pre_tokenizer"]["add_prefix_space"] = not spaced
+        assert load(tmp_path, values, config).add_prefix_space == spaced
+
+
+def test_what_the_library_runs_has_these_rules_too(tmp_path):
+    values = to_json(Tokenizer(Vocabulary([*BERT_SPECIALS, "a", "A"]),
+                               normalization="huggingface"))
+    values["model"]["max_input_chars_per_word"] = 20_000
+    tokenizer = load(tmp_path, values, {"do_lower_case": True})
+    assert isinstance(tokenizer, LibraryTokenizer)
+    assert tokenizer.tokenize(["A"]).to_list() == [[5]]
+
+
 @pytest.fixture
 def other(tmp_path):
     """A tokenizer with rules of its own: words at white space only, in lower case."""
@@ -217,7 +247,7 @@ def test_other_rules_without_special_tokens(tmp_path, other):
         load(tmp_path, renamed)
 
 
-def test_an_export_takes_ids_only_or_is_refused(tmp_path, other):
+def test_an_export_takes_ids_only(tmp_path, other):
     import bert_tf
 
     config = bert_tf.ModelConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1,
@@ -233,5 +263,6 @@ def test_an_export_takes_ids_only_or_is_refused(tmp_path, other):
     model.preprocessor = bert_tf.TextPreprocessor(tokenizer, seq_length=16)
     assert model.predict(["the fox"]).shape == (1, 2)
     model.save_pretrained(str(tmp_path / "model"), tokenizer)
-    with pytest.raises(UsageError, match="no graph can hold its tokenizer, .*WordLevel"):
-        load_served(str(tmp_path / "model"))
+    served = load_served(str(tmp_path / "model"))
+    assert served.tokenizer is served.model.preprocessor is None and served.seq_length == 16
+    assert "no signature takes text, only token ids: " in served.notes[-1]

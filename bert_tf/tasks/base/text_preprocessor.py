@@ -32,7 +32,8 @@ class TextPreprocessor(Preprocessor):
             al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.1); `windows`:
             all of it, in windows that overlap. The last two are for single texts.
         stride: tokens from one window's start to the next one's; default half of the window.
-        pair: whether the model is about pairs; a server asks for `text_a` and `text_b` then.
+        pair: whether the model is about pairs, for which a server asks by `text_a` and `text_b`
+            then; None where nothing says it, as of a published model.
 
     Raises:
         UsageError: a pair where single texts are read, or an option out of range.
@@ -109,11 +110,11 @@ def is_text(inputs):
 def texts_of(inputs):
     """Return one or two string tensors `[b]` of the inputs of a model that takes text."""
     if isinstance(inputs, dict):
-        names = [name for name in ("text", "text_a", "text_b") if name in inputs]
-        if names not in (["text"], ["text_a", "text_b"]):
+        names = ["text"] if "text" in inputs else ["text_a", "text_b"]
+        if set(inputs) != set(names):
             raise UsageError(explain(f"inputs {sorted(inputs)}",
-                                     "input_word_ids, input_mask and input_type_ids, or text, "
-                                     "or text_a and text_b"))
+                                     "input_word_ids, input_mask and input_type_ids, or text "
+                                     "alone, or text_a and text_b of a pair"))
         texts = [inputs[name] for name in names]
     else:
         texts = list(inputs) if isinstance(inputs, (list, tuple)) and all(

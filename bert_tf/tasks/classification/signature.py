@@ -25,7 +25,8 @@ def signatures(served):
     if served.model.problem == "regression":
         score = {"score": result("number", value="score")}
         # A published cross-encoder does not say that it reads pairs.
-        ranks = served.pair or served.model.preprocessor is None
+        preprocessor = served.model.preprocessor
+        ranks = preprocessor is None or preprocessor.pair is not False
         return {"predict": Signature(predict, inputs, _OBJECTIVE, score, main=True),
                 "regress": Signature(regress, EXAMPLES, _OBJECTIVE),
                 **({"rank": rank_signature(_OBJECTIVE)} if ranks else {})}

@@ -172,7 +172,7 @@ class Classification(TaskType):
     def check_examples(self, examples, about, served):
         """See `TaskType.check_examples`: single texts for a model of pairs, and the reverse, and
         labels that it does not know."""
-        expected = (about.get("reading") or {}).get("pair", False)
+        expected = bool((about.get("reading") or {}).get("pair"))
         given = examples[0].text_b is not None
         if expected != given and (expected or served):
             names = ["single texts", "pairs of texts"]

@@ -87,6 +87,8 @@ def test_what_is_refused():
     text = tf.constant(["a"])
     with pytest.raises(UsageError, match="inputs \\['text', 'text_b'\\]; expected"):
         preprocessor({"text": text, "text_b": text})
+    with pytest.raises(UsageError, match="inputs .*'text_pair'.*text_a and text_b of a pair"):
+        preprocessor({"text": text, "text_pair": text})
     with pytest.raises(UsageError, match="a text of type int32; expected strings"):
         preprocessor(tf.constant([1]))
     with pytest.raises(UsageError, match="a pair of texts with long='windows'"):

@@ -1,0 +1,69 @@
+"""Published models of labels read as much of a text as transformers does, and say so again."""
+
+import json
+import shutil
+
+import pytest
+
+from bert_tf.converters import hf_safetensors, ours
+from bert_tf.embedder import loaded
+from bert_tf.errors import UsageError
+from bert_tf.saved_model.served_model import load_served
+from bert_tf.saved_model.signatures import signatures
+
+CROSS_ENCODER, TAGGER = "bert_cross_encoder", "bert_ner_cased"
+
+
+@pytest.fixture
+def folder(shared, tmp_path):
+    """`folder(name, tokenizer_config)` is a copy of a reference folder with other values there."""
+    def make(name=CROSS_ENCODER, **stated):
+        target = tmp_path / "in"
+        shutil.copytree(shared / "reference" / "hub" / name, target, copy_function=shutil.copyfile)
+        target.chmod(0o755)
+        path = target / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | stated))
+        return str(target)
+    return make
+
+
+@pytest.mark.parametrize(("stated", "length"), [(48, 48), (512, 64), (1e30, 64), (None, 64)])
+def test_the_window_of_a_classifier(folder, stated, length):
+    read = hf_safetensors.read(folder(model_max_length=stated))
+    assert read.task["reading"] == {"seq_length": length, "long": "head", "stride": length // 2,
+                                    "pair": None}
+
+
+def test_keras_reranking_and_serving_read_the_same(folder, tmp_path):
+    path = folder(model_max_length=24)
+    assert loaded(path).preprocessor.seq_length == 24  # of `evaluate --reranker`
+    checkpoint = hf_safetensors.read(path)
+    ours.write(checkpoint, str(tmp_path / "ours"))
+    served = load_served(str(tmp_path / "ours"))
+    # No file says whether it is about pairs: both are answered.
+    assert {"predict", "rank"} <= signatures(served).keys()
+    assert served.text_names == ("text",)
+    assert served.model.preprocessor.seq_length == 24
+    hf_safetensors.write(checkpoint, str(tmp_path / "back"))
+    assert hf_safetensors.read(str(tmp_path / "back")).task == checkpoint.task
+
+
+def test_the_windows_of_a_tagger(folder):
+    read = hf_safetensors.read(folder(TAGGER, model_max_length=32, truncation_side="left"))
+    assert read.task["reading"] == {"seq_length": 32, "unit": "word", "stride": 16}
+
+
+@pytest.mark.parametrize(("stated", "message"), [
+    ({"truncation_side": "left"}, "truncation_side='left'; expected \"right\""),
+    ({"model_max_length": "many"}, "tokenizer_config.json: model_max_length='many'; expected an"),
+    ({"model_max_length": 2}, "model_max_length=2; expected an integer from 3 on")])
+def test_what_would_give_other_labels_is_refused(folder, stated, message):
+    with pytest.raises(UsageError, match=message):
+        hf_safetensors.read(folder(**stated))
+
+
+def test_a_classifier_without_a_tokenizer_reads_no_text(shared, folder, tmp_path):
+    path = folder()
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        (tmp_path / "in" / name).unlink()
+    assert "reading" not in hf_safetensors.read(path).task
