@@ -159,7 +159,8 @@ def test_long_texts_are_analysed_in_parts():
         assert put_in(text, analysed) is not None
 
 
-@pytest.mark.parametrize("text", ["영화를재밌게봤다배우들의연기가훌륭했다" * 60, "가나\u0308" * 900])
+@pytest.mark.parametrize("text", ["영화를재밌게봤다배우들의연기가훌륭했다" * 60,
+                                  "가나\u0308" * 900])
 def test_long_texts_end_their_parts_alike_composed_and_decomposed(text):
     composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
     assert unicodedata.normalize("NFC", analyse([decomposed])[0]) == analyse([composed])[0]
