@@ -32,7 +32,7 @@ from bert_tf.tokenization.texts import text_list
 
 MORPHEMES = "morphemes"
 _HANGUL = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
-_HANGUL_ANYWHERE = re.compile(f"[{_HANGUL}]")
+HANGUL = re.compile(f"[{_HANGUL}]")
 # Two characters, not blank, one of them Hangul, the second no jamo that continues a syllable.
 _SEPARABLE = re.compile(rf"(?=[{_HANGUL}].|.[{_HANGUL}])\S[^\s\u1160-\u11ff\ud7b0-\ud7ff]", re.S)
 # The analyser's time grows with the square of a text: above 1,000 characters parts of a text are
@@ -81,7 +81,7 @@ def analyse(texts, progress=False):
     """
     texts = text_list(texts)
     parts = {text: parts_of(text) for text in texts
-             if not isinstance(text, Analysed) and _HANGUL_ANYWHERE.search(text)}
+             if not isinstance(text, Analysed) and HANGUL.search(text)}
     analysed = _analysed(parts, progress) if parts else {}
     return [text if isinstance(text, Analysed) else Analysed(analysed.get(text, text))
             for text in texts]
