@@ -55,8 +55,8 @@ def split_sentences(text):
 
     A sentence ends after `.`, `!`, `?` or `…`, closing quotes included, before white space, and
     after `。`, `！` and `？` anywhere; not where the next letter is a small one, nor after a
-    single full stop of an initial (`J.`) or of a common abbreviation (`Mr.`, `e.g.`; `No.` before
-    a number).
+    single full stop of an initial (`J.`), of a common abbreviation (`Mr.`, `e.g.`; `No.` before
+    a number), of a number in a date (`2024. 3. 1.`) or at the sentence's beginning (`1.`).
 
     Returns:
         list of str, white space within a sentence reduced to single blanks.
@@ -81,6 +81,10 @@ def _goes_on(text, start, match):
     if match[1] != ".":
         return False
     word = _LAST_WORD.search(text, max(start, match.start() - _ENOUGH), match.start())[0]
+    begin = match.start() - len(word)
+    if word.isdecimal():
+        return (begin == start or text[match.end():match.end() + 1].isdecimal()
+                or text[begin - 2:begin] == ". " and text[begin - 3:begin - 2].isdecimal())
     initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
     if word.lower() == "no":  # short for number, or an answer
         return text[match.end():match.end() + 1].isdigit()

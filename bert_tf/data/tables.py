@@ -6,7 +6,8 @@
   requested columns are numbers (columns from 0) or the form says otherwise.
 
 Text is UTF-8, with or without a BOM, UTF-16 with one, or of the encoding that the form names, LF or
-CRLF, also `.gz`; blank lines are passed over.
+CRLF, also `.gz`; blank lines are passed over. A column's name may be composed or not: macOS has
+라벨 in jamo (NFD).
 """
 
 import csv
@@ -14,6 +15,7 @@ import dataclasses
 import itertools
 import json
 import textwrap
+import unicodedata
 
 from bert_tf.data.table_form import (
     AS_FOUND,
@@ -182,22 +184,28 @@ def _field_names(item):
 
 def _header(fields):
     """Return the names of the columns; of several without one, which have no other, the numbers."""
-    names = [name.strip() for name in fields]
+    names = [_composed(name.strip()) for name in fields]
     return [name or str(place) for place, name in enumerate(names)] if (
         names.count("") > 1) else names
+
+
+def _composed(name):
+    return unicodedata.normalize("NFC", name)
 
 
 def _places(where, header, width, columns, optional):
     """Return the index of each column in a row of `width` fields."""
     def is_there(column):
-        return column in header or not header and column.isdigit() and int(column) < width
+        return _composed(column) in header or (
+            not header and column.isdigit() and int(column) < width)
 
     places = {}
     for column in columns + [*filter(is_there, optional)]:
-        if header.count(column) > 1:
+        name = _composed(column)
+        if header.count(name) > 1:
             raise UsageError(f"{where}: two columns are named {column!r}")
-        if column in header:
-            places[column] = header.index(column)
+        if name in header:
+            places[column] = header.index(name)
         elif column.isdigit() and int(column) < width:
             places[column] = int(column)
         else:
@@ -222,7 +230,11 @@ def _fields_of_object(where, item, columns, optional):
 def _value(item, column):
     """Return what `item` has as `column`, or `a.b` as `b` of its `a`."""
     for name in [column] if column in item else column.split("."):
-        if not isinstance(item, dict) or name not in item:
+        if not isinstance(item, dict):
+            return _MISSING
+        if name not in item and not name.isascii():
+            item, name = {_composed(key): value for key, value in item.items()}, _composed(name)
+        if name not in item:
             return _MISSING
         item = item[name]
     return item

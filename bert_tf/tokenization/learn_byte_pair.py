@@ -28,7 +28,7 @@ def learn_byte_pair(paths, vocab_size, min_frequency=2, progress=True):
         progress: show progress bars.
 
     Returns:
-        BytePairTokenizer.
+        BytePairTokenizer, which composes text (NFC).
 
     Raises:
         UsageError: `vocab_size` is too small.
@@ -42,7 +42,7 @@ def learn_byte_pair(paths, vocab_size, min_frequency=2, progress=True):
     if not merges:
         raise BertTfError(explain(f"no pair of bytes occurs {min_frequency} times",
                                   attempt="more text"))
-    return BytePairTokenizer([*_FRONT, *pieces, _MASK], merges)
+    return BytePairTokenizer([*_FRONT, *pieces, _MASK], merges, normalize_nfc=True)
 
 
 def _merges(counts, size, min_frequency, progress):

@@ -16,6 +16,7 @@ analyser, asked again, puts a further blank into a few of them (6 in 100 film re
 """
 
 import functools
+import itertools
 import multiprocessing
 import os
 import re
@@ -31,7 +32,7 @@ from bert_tf.tokenization.texts import text_list
 
 MORPHEMES = "morphemes"
 _HANGUL = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
-_HANGUL_ANYWHERE = re.compile(f"[{_HANGUL}]")
+HANGUL = re.compile(f"[{_HANGUL}]")
 # Two characters, not blank, one of them Hangul, the second no jamo that continues a syllable.
 _SEPARABLE = re.compile(rf"(?=[{_HANGUL}].|.[{_HANGUL}])\S[^\s\u1160-\u11ff\ud7b0-\ud7ff]", re.S)
 # The analyser's time grows with the square of a text: above 1,000 characters parts of a text are
@@ -79,12 +80,27 @@ def analyse(texts, progress=False):
         UsageError: kiwipiepy is not installed, or as `text_list`.
     """
     texts = text_list(texts)
-    parts = {text: [text] if len(text) <= _LONGEST else _PART.findall(text)
-             for text in texts
-             if not isinstance(text, Analysed) and _HANGUL_ANYWHERE.search(text)}
+    parts = {text: parts_of(text) for text in texts
+             if not isinstance(text, Analysed) and HANGUL.search(text)}
     analysed = _analysed(parts, progress) if parts else {}
     return [text if isinstance(text, Analysed) else Analysed(analysed.get(text, text))
             for text in texts]
+
+
+def parts_of(text):
+    """Return the parts of a text that are analysed by themselves, a list of str: joined, what
+    `analyse` makes of them is what it makes of the text.
+
+    They end at the same characters in composed (NFC) and decomposed text.
+    """
+    composed = unicodedata.normalize("NFC", text)
+    if len(composed) <= _LONGEST:
+        return [text]
+    parts = _PART.findall(composed)
+    if composed == text:
+        return parts
+    ends = np.cumsum([0, *map(len, parts)])
+    return _cut(text, _in_form(text, composed, ends))
 
 
 def _analysed(parts, progress):
@@ -183,8 +199,17 @@ def _with_blanks(text, morphemes):
     cuts = [place for place in sorted(edges - inside)
             if place in (0, len(composed)) or _is_separable(composed, place)]
     if composed != text:
-        cuts = np.searchsorted(_decomposed_ends(text), _decomposed_ends(composed)[cuts])
-    return " ".join(text[start:end] for start, end in zip(cuts, cuts[1:], strict=False))
+        cuts = _in_form(text, composed, cuts)
+    return " ".join(_cut(text, cuts))
+
+
+def _cut(text, places):
+    return [text[start:end] for start, end in itertools.pairwise(places)]
+
+
+def _in_form(text, composed, places):
+    """Return places of the NFC form of `text` as places of `text`."""
+    return np.searchsorted(_decomposed_ends(text), _decomposed_ends(composed)[places])
 
 
 def _decomposed_ends(text):

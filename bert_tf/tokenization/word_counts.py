@@ -92,13 +92,14 @@ class WordPieceWords(WordCounter):
 
 
 class ByteWords(WordCounter):
-    """The words that byte-level BPE splits into pieces, with the blanks before them."""
+    """The words that byte-level BPE splits into pieces, of composed text, with the blanks before
+    them."""
 
     def __init__(self, **options):
         super().__init__(**options)
         special = byte_pair.SPECIAL_TOKENS
         self._tokenizer = byte_pair.BytePairTokenizer(
-            [*special, *byte_pair.byte_alphabet(), "Ġa"], [("Ġ", "a")])
+            [*special, *byte_pair.byte_alphabet(), "Ġa"], [("Ġ", "a")], normalize_nfc=True)
 
     def split(self, texts):
         words = self._tokenizer.words(tf.constant(texts, tf.string))

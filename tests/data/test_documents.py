@@ -75,6 +75,10 @@ def test_a_document_may_end_where_a_piece_does(write_file, split):
     ("はい。いいえ！なぜ？", ["はい。", "いいえ！", "なぜ？"]),
     ("See No. 7. The answer is no. Nobody knew.",
      ["See No. 7.", "The answer is no.", "Nobody knew."]),
+    ("이 법은 2024. 3. 1. 시행한다. 4. 1. 공포했다. 3명이 10. 그는 갔다.",
+     ["이 법은 2024. 3. 1. 시행한다.", "4. 1. 공포했다.", "3명이 10.", "그는 갔다."]),
+    ("1. 목적은 이렇다. 12. Terms hold. It was 1990. We left.",
+     ["1. 목적은 이렇다.", "12. Terms hold.", "It was 1990.", "We left."]),
     ("no mark at\n the end", ["no mark at the end"]),
     ("  ", []),
 ])

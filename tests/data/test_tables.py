@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -48,6 +49,18 @@ def test_every_form_gives_the_same_rows(write_file, name, begin):
                                         for row in ROWS]
     first = {"jsonl": "line 1", "json": "item 1"}.get(form, "line 2")
     assert read[0][0].endswith(f"{name} {first}")
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.json"])
+@pytest.mark.parametrize(("written", "asked"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_a_column_is_found_composed_or_not(write_file, name, written, asked):
+    """macOS writes 라벨 in jamo."""
+    rows = [{unicodedata.normalize(written, "라벨"): "b", "text": "a"}]
+    text = {"csv": as_csv, "jsonl": as_jsonl, "json": json.dumps}.get(
+        name.split(".")[1], as_tsv)(rows)
+    column = unicodedata.normalize(asked, "라벨")
+    [(_, row)] = read_rows(write_file(name, text), ["text", column])
+    assert row == {"text": "a", column: "b"}
 
 
 def test_crlf_and_blank_lines(write_file):

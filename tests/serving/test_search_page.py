@@ -44,9 +44,24 @@ def address(tmp_path_factory):
         yield served.address
 
 
-def test_the_nearest_passages_are_shown(browser, address):
+def of_words(page):
+    """Open the page anew as if the model, one of morphemes, took text as it is."""
+    page.route("**:predict", lambda route: route.fulfill(
+        body=route.fetch().text().replace("morphemes", "")))
+    page.reload()
+    page.wait_for_selector("#fields textarea")
+
+
+def test_no_search_by_a_model_whose_query_is_to_be_analysed(browser, address):
     with opened(browser, address) as page:
         page.wait_for_selector("#fields textarea")
+        names = page.get_by_label("Signature").locator("option").all_inner_texts()
+        assert "embed" in names and not [name for name in names if name.startswith("search")]
+
+
+def test_the_nearest_passages_are_shown(browser, address):
+    with opened(browser, address) as page:
+        of_words(page)
         names = page.get_by_label("Signature").locator("option").all_inner_texts()
         assert [name for name in names if name.startswith("search")] == ["search wiki"]
         page.get_by_label("Signature").select_option("search wiki")
@@ -75,8 +90,7 @@ def test_packed_bits_are_searched_as_components(browser, address):
     with opened(browser, address) as page:
         page.route("**/metadata", metadata)
         page.route("**/page/search", search)
-        page.reload()
-        page.wait_for_selector("#fields textarea")
+        of_words(page)
         page.get_by_label("Signature").select_option("search wiki")
         page.route("**:predict", lambda route: route.fulfill(json={"outputs": [[160, 1]]}))
         page.locator("textarea[name=query]").fill("e")

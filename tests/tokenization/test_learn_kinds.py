@@ -2,6 +2,7 @@
 
 import json
 import os
+import unicodedata
 
 import nasty_texts
 import pytest
@@ -39,6 +40,19 @@ def test_merges_are_those_of_the_tokenizers_library(corpus):
     vocabulary = tokenizer.vocabulary
     assert len(vocabulary) == 1200 and vocabulary.special_ids == (1, 3, 0, 2, 1199)
     assert [tokenizer.decode(row) for row in tokenizer.encode(lines[:50])] == lines[:50]
+
+
+def test_bytes_of_decomposed_text_are_those_of_composed(tmp_path):
+    """macOS writes 영화 in jamo, three times as long."""
+    text = "영화를 재밌게 봤다\n"
+    learned = []
+    for form in ("NFC", "NFD"):
+        path = tmp_path / form
+        path.write_text(unicodedata.normalize(form, text * 20))
+        learned.append(learn_byte_pair([str(path)], 300, progress=False))
+    tokenizer, other = learned
+    assert tokenizer.merges == other.merges
+    assert tokenizer.encode(unicodedata.normalize("NFD", text)) == tokenizer.encode(text)
 
 
 def test_a_unigram_model_knows_the_text(corpus):

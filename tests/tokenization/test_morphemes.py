@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bert_tf.errors import UsageError
 from bert_tf.tokenization import morphemes
-from bert_tf.tokenization.morphemes import analyse, original_offsets, pretokenize
+from bert_tf.tokenization.morphemes import analyse, original_offsets, parts_of, pretokenize
 from bert_tf.tokenization.offsets import character_offsets
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -157,6 +157,15 @@ def test_long_texts_are_analysed_in_parts():
     for text in ("가" * 2500, "영화를 " * 1000, "나는\n" * 900, "가나\u0308" * 900):
         (analysed,) = analyse([text])
         assert put_in(text, analysed) is not None
+
+
+@pytest.mark.parametrize("text", ["영화를재밌게봤다배우들의연기가훌륭했다" * 60,
+                                  "가나\u0308" * 900])
+def test_long_texts_end_their_parts_alike_composed_and_decomposed(text):
+    composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+    assert unicodedata.normalize("NFC", analyse([decomposed])[0]) == analyse([composed])[0]
+    parts = parts_of(decomposed)
+    assert "".join(parts) == decomposed and "".join(analyse(parts)) == analyse([decomposed])[0]
 
 
 @pytest.mark.long

@@ -1,14 +1,10 @@
 """What the protocols need of whoever runs the models, and what they know of a model."""
 
-import asyncio
 import dataclasses
 import functools
 from typing import Protocol
 
-from bert_tf.errors import BertTfError
 from bert_tf.retrieval.codes import VectorCode
-from bert_tf.serving.wire.messages import quoted
-from bert_tf.tokenization.morphemes import MORPHEMES, analyse
 
 EMBEDS, RANKS, CLASSIFIES, WEIGHS = "embedding", "reranker", "classifier", "sparse"
 
@@ -28,7 +24,7 @@ class Backend(Protocol):
         Args:
             about: `About` of the model.
             signatures: a tuple of names.
-            inputs: `{name: list of str, or int array [B, S]}`.
+            inputs: `{name: list of str, or int array [B, S]}`; texts as the model reads them.
             deadline: a value of `time.monotonic()`, or None.
 
         Returns: `{output: array}` of all of them with the batch as the first axis.
@@ -45,21 +41,6 @@ class Backend(Protocol):
 
     async def is_ready(self, name=None):
         """Whether a model, without a name any, can be asked."""
-
-
-async def analysed(about, texts):
-    """Texts, `{name: list of str}`, split into morphemes where the model is of such.
-
-    Raises:
-        ServingError: UNIMPLEMENTED without the analyser.
-    """
-    if not texts or about.description.get("pretokenize") != MORPHEMES:
-        return texts
-    try:
-        return await asyncio.to_thread(
-            lambda: {key: analyse(values) for key, values in texts.items()})
-    except BertTfError as problem:
-        raise quoted("UNIMPLEMENTED", str(problem)) from problem
 
 
 class OutdatedError(Exception):

@@ -7,6 +7,7 @@ import numpy as np
 
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.serving.apis.backend import CLASSIFIES, EMBEDS, RANKS, WEIGHS, About, Backend
+from bert_tf.serving.apis.morphemes import analysed
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
@@ -222,9 +223,10 @@ async def _counted(call, task, columns, truncate):
     """
     signature, rows = _SIGNATURES[task], len(next(iter(columns.values())))
     window, can_count = call.about.window(task), call.about.answers(_COUNTS, "text")
+    if not (can_count or truncate):
+        raise refusal("cannot_count", Kind.FIELD, "truncate", name=call.about.name)
+    columns = await analysed(call.about, columns, call.deadline)
     if not can_count:
-        if not truncate:
-            raise refusal("cannot_count", Kind.FIELD, "truncate", name=call.about.name)
         return await call.run(signature, **columns), 0
     if not truncate or window is None or rows * window > call.max_tokens:
         sizes = await _token_counts(call, columns)

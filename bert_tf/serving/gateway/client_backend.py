@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.serving.apis.backend import About, OutdatedError, analysed
+from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.client import AsyncClient, RequestError
 from bert_tf.serving.wire.messages import error
@@ -53,7 +53,8 @@ class ClientBackend:
     """
 
     def __init__(self, address, models, decoder, limits, metrics, **options):
-        self._clients = {name: _Client(address, name, retries=2, timeout=math.inf, **options)
+        self._clients = {name: _Client(address, name, retries=2, timeout=math.inf,
+                                       pretokenize="none", **options)
                          for name in sorted(models)}
         self._decoder = decoder
         self._limits = limits
@@ -104,10 +105,9 @@ class ClientBackend:
     async def run(self, about, signatures, inputs, deadline):
         """See `Backend`."""
         client = self._clients[about.name]
-        texts = await analysed(about, {
-            key: values for key, values in inputs.items() if type(values) is list})
+        of_texts = any(type(values) is list for values in inputs.values())
         # Rows of ids are as long as the model's window: of many a part at a time is copied.
-        parts = [inputs | texts] if texts else [
+        parts = [inputs] if of_texts else [
             {key: values[start:start + _PART] for key, values in inputs.items()}
             for start in range(0, len(next(iter(inputs.values()))), _PART)]
         try:

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from bert_tf.serving.apis.backend import About, OutdatedError, analysed
+from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.wire.request import ServingError, Spec
 
 _DESCRIBE = "describe"  # the signature that tells what a client must know
@@ -56,10 +56,9 @@ class CoreBackend:
         return known[1]
 
     async def run(self, about, signatures, inputs, deadline):
-        """See `Backend`. Of a model of morphemes the texts are split into them here."""
-        texts = await analysed(about, {
-            key: values for key, values in inputs.items() if type(values) is list})
-        arrays = {**inputs, **{key: _bytes(values) for key, values in texts.items()}}
+        """See `Backend`."""
+        arrays = {key: _bytes(values) if type(values) is list else values
+                  for key, values in inputs.items()}
         spec, also = Spec(about.name, signature=signatures[0]), signatures[1:]
         # Part by part: others are answered meanwhile, and no batch is too small for a request.
         answered, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also,

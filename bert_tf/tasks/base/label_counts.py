@@ -29,12 +29,14 @@ def describe_labels(examples):
 
 
 def similar_label_notes(examples):
-    """Return warnings about labels that differ by case, by blanks or as a number is written."""
+    """Return warnings about labels that differ by case, by blanks, by characters of one meaning
+    (full-width A) or as a number is written."""
     counts, similar = label_counts(examples), collections.defaultdict(list)
     for name in counts:
         similar[_meant(name)].append(name)
-    return ["labels that differ by case, blanks or the form of a number only, and count as "
-            "different ones: " + ", ".join(f"{name!r} ({counts[name]})" for name in names)
+    return ["labels that differ by case, blanks, the width of characters or the form of a "
+            "number only, and count as different ones: " + ", ".join(
+                f"{name!r} ({counts[name]})" for name in names)
             for names in similar.values() if len(names) > 1]
 
 

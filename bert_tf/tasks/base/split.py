@@ -4,6 +4,7 @@ import bisect
 import collections
 import hashlib
 import json
+import unicodedata
 
 from bert_tf.errors import UsageError, explain
 
@@ -71,8 +72,10 @@ def _units(examples, seed):
 
 
 def content_digests(example):
-    """Return hashes of what an example is recognized by, see `Example.known_by`: list of bytes."""
-    return [hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()
+    """Return hashes of what an example is recognized by, see `Example.known_by`, composed (NFC) or
+    not: list of bytes."""
+    return [hashlib.blake2b(json.dumps([text and unicodedata.normalize("NFC", text)
+                                        for text in content]).encode(), digest_size=16).digest()
             for content in example.known_by]
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import sys
+import unicodedata
 
 from bert_tf.data.table_form import AS_FOUND, written_as
 from bert_tf.data.tables import BadRow, attempts, check_unicode, read_rows
@@ -139,10 +140,11 @@ def short(text):
 
 
 def _name(where, value, what="label"):
-    """Return a label or id as a string."""
+    """Return a label or id as a string; labels composed, as 긍정 may come in jamo from macOS."""
     if isinstance(value, (bool, int)):
         value = json.dumps(value)
-    return check_text(where, value, what).strip()
+    name = check_text(where, value, what).strip()
+    return unicodedata.normalize("NFC", name) if what == "label" else name
 
 
 def _number(where, value):

@@ -65,11 +65,12 @@ def squad_metrics(examples, answers, no_answer_scores=None, *, version=2, thresh
     return {name: float(scores[key]) for name, key in names.items() if key in scores} | used
 
 
-def best_null_threshold(examples, answers, no_answer_scores):
-    """Return the threshold of `squad_metrics` with the best F1 of SQuAD 2.0 on these examples.
+def best_null_threshold(examples, answers, no_answer_scores, measure=None):
+    """Return the threshold of `squad_metrics` with the best F1 on these examples.
 
     Args:
         examples, answers, no_answer_scores: as of `squad_metrics`.
+        measure: the F1, `measure(examples, answers)`; None for that of SQuAD 2.0.
 
     Returns:
         A float: half way between the score of the last question to be answered and the next one, so
@@ -78,15 +79,14 @@ def best_null_threshold(examples, answers, no_answer_scores):
     Raises:
         BertTfError: no example, or one without a prediction or a score.
     """
-    from official.nlp.tools import squad_evaluate_v2_0
-
+    measure = measure or (lambda examples, answers: squad_metrics(examples, answers)["f1"])
     answers = _of_each(examples, answers, "answer")
     scores = _of_each(examples, no_answer_scores, "no-answer score")
     gains = collections.Counter()  # of F1, from answering the questions of a score
-    for id, article in zip(answers, _articles(examples), strict=True):
-        answered, none = (squad_evaluate_v2_0.evaluate([article], {id: text})["f1"]
-                          for text in (answers[id], ""))
-        gains[scores[id]] += answered - none
+    for example in examples:
+        answered, none = (measure([example], {example.id: text})
+                          for text in (answers[example.id], ""))
+        gains[scores[example.id]] += answered - none
     levels = np.array(sorted(gains))
     totals = np.cumsum([0, *(gains[level] for level in levels)])
     bounds = np.array([levels[0] - 2, *levels, levels[-1] + 2], np.float64)
@@ -112,13 +112,33 @@ def korquad_metrics(examples, answers):
     """
     answers = _of_each(examples, answers, "answer")
     _check_answered(examples)
-    exact_match = f1 = 0.0
+    exact_match = 0.0
     for example in examples:
         predicted = _korquad_normalized(answers[example.id])
         golds = [_korquad_normalized(text) for text, _ in example.answers]
         exact_match += max(predicted == gold for gold in golds)
-        f1 += max(_character_f1(predicted, gold) for gold in golds)
-    return {"exact_match": 100.0 * exact_match / len(examples), "f1": 100.0 * f1 / len(examples)}
+    return {"exact_match": 100.0 * exact_match / len(examples),
+            "f1": character_f1(examples, answers)}
+
+
+def character_f1(examples, answers):
+    """Compute the F1 over characters of `korquad_metrics`, in percent; of a question without an
+    answer it is 100 where none is predicted.
+
+    Args:
+        examples: with `id` and `answers`, (text, start).
+        answers: `{id: text}`, the predicted answer of every example, "" for none.
+
+    Raises:
+        BertTfError: no example, or one without a prediction.
+    """
+    answers = _of_each(examples, answers, "answer")
+    total = 0.0
+    for example in examples:
+        predicted = _korquad_normalized(answers[example.id])
+        total += max((_character_f1(predicted, _korquad_normalized(text))
+                      for text, _ in example.answers), default=float(not predicted))
+    return 100.0 * total / len(examples)
 
 
 def _korquad_normalized(text):

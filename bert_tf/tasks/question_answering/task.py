@@ -10,11 +10,13 @@ from bert_tf.tasks.question_answering.answers import answers_to
 from bert_tf.tasks.question_answering.features import span_features
 from bert_tf.tasks.question_answering.metrics import (
     best_null_threshold,
+    character_f1,
     korquad_metrics,
     squad_metrics,
 )
 from bert_tf.tasks.question_answering.model import QuestionAnswering
 from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
+from bert_tf.tokenization.morphemes import HANGUL
 
 WRONG_ANSWERS = "wrong_answers.jsonl"
 _BATCH_CHARACTERS = 1 << 15  # of the contexts that are asked about together
@@ -27,7 +29,8 @@ class QuestionAnsweringType(TaskType):
 
     Answers are those of the graph that is served. Where a question may have no answer, the
     threshold that decides is tuned on the dev examples, unless `--null_threshold` gives it, and
-    stored in the model.
+    stored in the model. Where answers hold Hangul, whose particles make other words of the same
+    answer, what is best is told by F1 over characters.
     """
 
     models = (QuestionAnswering,)
@@ -36,6 +39,7 @@ class QuestionAnsweringType(TaskType):
     def __init__(self, task, options):
         super().__init__(task, options)
         self.measures_rows = task.columns is not None  # else its files are no tables
+        self._by_characters = False  # until the examples are known
         for name, value in (("class_weights", options.class_weights),
                             ("features", options.features is not None)):
             if value:
@@ -60,6 +64,23 @@ class QuestionAnsweringType(TaskType):
                                       "some with answers"))
         return []
 
+    def measure_on(self, examples):
+        """See `TaskType.measure_on`."""
+        self._by_characters = self._is_korean(examples)
+
+    def check_examples(self, examples, about, served):
+        """See `TaskType.check_examples`."""
+        self.measure_on(examples)
+
+    @property
+    def monitor(self):
+        """See `TaskType.monitor`."""
+        return ("character_f1", max) if self._by_characters else super().monitor
+
+    def _is_korean(self, examples):
+        return self.task.name != "korquad" and any(
+            HANGUL.search(text) for example in examples for text, _ in example.answers)
+
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; texts are read by `max_seq_length`, `doc_stride` …"""
         given = self._given(_OF_PREPROCESSOR)
@@ -82,12 +103,13 @@ class QuestionAnsweringType(TaskType):
             what = (f"answered {predicted.pop()!r}" if any(predicted)
                     else "predicted to have no answer")
             return [f"every question is {what}, as by an untrained model"]
-        if not metrics.get("has_answer_f1", metrics["f1"]) and any(
+        name = "character_f1" if self._is_korean(examples) else "f1"
+        if name == "f1" and not metrics.get("has_answer_f1", metrics["f1"]) and any(
                 example.answers for example in examples):
             return ["no predicted answer has a word of the labelled one, as by an untrained model"]
         unanswered = 100 * sum(not example.answers for example in examples) / len(examples)
-        return [] if metrics["f1"] > unanswered else [
-            f"f1 {metrics['f1']:.4f} is no better than that of answering no question "
+        return [] if metrics[name] > unanswered else [
+            f"{name} {metrics[name]:.4f} is no better than that of answering no question "
             f"({unanswered:.4f})"]
 
     def predict(self, model, examples):
@@ -107,7 +129,8 @@ class QuestionAnsweringType(TaskType):
         best = {line["id"]: line["answers"][0]["text"] if line["answers"] else ""
                 for line in predictions}
         scores = {line["id"]: line["no_answer_score"] for line in predictions}
-        model.null_threshold = best_null_threshold(examples, best, scores)
+        model.null_threshold = best_null_threshold(
+            examples, best, scores, character_f1 if self._is_korean(examples) else None)
         return [decided(line, model.null_threshold) for line in predictions]
 
     def predict_served(self, signatures, about, examples):
@@ -128,11 +151,15 @@ class QuestionAnsweringType(TaskType):
 
     def metrics(self, examples, predictions):
         """Return `{"exact_match", "f1", …}` of `squad_metrics` or `korquad_metrics`, in percent, as
-        the task is measured."""
+        the task is measured; of answers in Hangul also `character_f1`."""
         answers = {line["id"]: line["answer"] for line in predictions}
         if self.task.name == "korquad":
             return korquad_metrics(examples, answers)
-        return squad_metrics(examples, answers, version=2 if self.task.unanswerable else 1)
+        further = {}
+        if self._by_characters or self._is_korean(examples):
+            further["character_f1"] = character_f1(examples, answers)
+        return {**squad_metrics(examples, answers, version=2 if self.task.unanswerable else 1),
+                **further}
 
     def report(self, examples, predictions, folder):
         """Write `wrong_answers.jsonl`: questions that were not answered exactly, the surest

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import Features, Ragged
 from bert_tf.tasks.base.examples import number_of
+from bert_tf.tasks.token_classification.examples import OUTSIDE
 from bert_tf.tokenization.morphemes import analysed_places, original_offsets, pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are read together
@@ -57,7 +58,9 @@ def tag_features(examples, preprocessor, labels=None):
     splits = np.concatenate([[0], np.cumsum(lengths)])
     rows = {"input_word_ids": Ragged(ids, splits), "input_type_ids": Ragged(types, splits)}
     if labels is not None:
-        rows["label_ids"] = Ragged(_label_ids(examples, labels, units, splits), splits)
+        rows["label_ids"] = Ragged(_label_ids(
+            examples, labels, units, splits,
+            bool(getattr(preprocessor.tokenizer, "pretokenize", None))), splits)
     return TagFeatures(rows, example, units=units)
 
 
@@ -97,13 +100,21 @@ def _joined(parts):
     return tuple(np.concatenate(column) for column in (ids, types, lengths, example, units))
 
 
-def _label_ids(examples, labels, units, splits):
-    """Return the ids of the labels, int32, one a token of all rows."""
+def _label_ids(examples, labels, units, splits, every):
+    """Return the ids of the labels, int32, one a token of all rows.
+
+    `every` unit of a word has one, or only its first.
+    """
     numbers = {name: index for index, name in enumerate(labels)}
     tags = [number_of(tag, numbers, example, "tag") for example in examples
             for tag in example.tags]
     word, row, position = units.T
     first = np.diff(word, prepend=-1) > 0
     label_ids = np.full(splits[-1], _IGNORED, np.int32)
-    label_ids[(splits[row] + position)[first]] = np.array(tags, np.int32)[word[first]]
+    tags = np.array(tags, np.int32)[word]
+    if every:
+        inside = np.array([numbers.get(name if name == OUTSIDE else f"I-{name[2:]}", _IGNORED)
+                           for name in labels], np.int32)
+        tags, first = np.where(first, tags, inside[tags]), slice(None)
+    label_ids[(splits[row] + position)[first]] = tags[first]
     return label_ids

@@ -7,6 +7,7 @@ neighbours, becomes the second, and a broken sequence a sound one.
 
 import itertools
 import re
+import unicodedata
 
 from bert_tf.data.table_form import AS_FOUND, is_table
 from bert_tf.data.tables import BadRow, attempts, read_rows
@@ -229,7 +230,7 @@ def _units(where, text):
 def _checked_tag(where, tag):
     if not isinstance(tag, str) or not _TAG.fullmatch(tag):
         raise BadRow(explain(f"{where}: tag {str(tag)[:40]!r}", "O, B-type or I-type"))
-    return tag
+    return unicodedata.normalize("NFC", tag)
 
 
 def _example(where, id, words, tags, spaces, group=None, **of_table):

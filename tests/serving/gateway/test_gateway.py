@@ -246,7 +246,7 @@ def test_a_missing_analyser_is_told(posting, monkeypatch):
             return {"description": np.array([told] * len(inputs["text"]), object)}
         return _answer(signature, inputs)
 
-    monkeypatch.setattr("bert_tf.serving.apis.backend.analyse", missing)
+    monkeypatch.setattr("bert_tf.serving.apis.morphemes.analyse", missing)
     with ScriptedServer(answer, SIGNATURES).running("grpc") as address, posting(address) as post:
         response = post(input="나무")
     assert response.status_code == 501 and "bert_tf[korean]" in response.text

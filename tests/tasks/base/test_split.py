@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from bert_tf.errors import UsageError
 from bert_tf.tasks.base.examples import TextExample
 from bert_tf.tasks.base.query_examples import QueryExample
-from bert_tf.tasks.base.split import split_examples
+from bert_tf.tasks.base.split import content_digests, split_examples
 from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.registry import read_task
 from bert_tf.tasks.token_classification.examples import TagExample
@@ -101,6 +102,12 @@ def test_mrpc_holds_out_its_last_rows(shared):
     for size, share, held_out in ((1499, 0.15, 225), (2, 0.01, 1), (2, 0.99, 1)):
         train, dev = split_examples(made[:size], share, 3, dev_last=True)
         assert (len(dev), train + dev) == (held_out, made[:size])
+
+
+def test_a_text_is_known_composed_or_not():
+    one, other = (TextExample("0", unicodedata.normalize(form, "영화를"))
+                  for form in ("NFC", "NFD"))
+    assert content_digests(one) == content_digests(other) != content_digests(TextExample("0", "a"))
 
 
 def test_too_little_is_refused():

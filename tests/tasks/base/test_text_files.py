@@ -2,6 +2,7 @@
 
 import collections
 import json
+import unicodedata
 
 import pytest
 
@@ -49,6 +50,13 @@ def test_glue(write_file, name, ending):
     assert summary(examples) == [expected]
     assert examples[0].where == f"{path} line {len(lines)}"
     assert find_task(name).pair == (expected[1] is not None)
+
+
+def test_labels_are_composed(write_file):
+    """긍정 and 긍정 in jamo, as macOS names files, are one label."""
+    rows = "".join(f"a\t{unicodedata.normalize(form, '긍정')}\n" for form in ("NFC", "NFD"))
+    examples = read_task("classify", write_file("a.tsv", TABLE + rows))
+    assert {example.label for example in examples} == {unicodedata.normalize("NFC", "긍정")}
 
 
 def test_mnli_mismatched_has_more_labels(write_file):

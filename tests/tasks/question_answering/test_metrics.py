@@ -8,6 +8,7 @@ from bert_tf.errors import BertTfError
 from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.question_answering.metrics import (
     best_null_threshold,
+    character_f1,
     korquad_metrics,
     squad_metrics,
 )
@@ -118,8 +119,18 @@ def test_korquad_is_the_mean_in_percent():
     assert scores == pytest.approx({"exact_match": 50, "f1": 100 * (2 / 3 + 1) / 2})
 
 
+def test_characters_of_questions_without_an_answer():
+    examples = questions(("서울",), (), ())
+    assert character_f1(examples, told("서울에서", "", "부산")) == pytest.approx(
+        100 * (2 / 3 + 1) / 3)
+    # Of words 서울에서 is worth no more than nothing: the threshold would be below it.
+    best = told("서울에서", "부산", "부산"), told(1.0, 2.0, 3.0)
+    assert best_null_threshold(examples, *best, character_f1) == 1.5
+    assert best_null_threshold(examples, *best) == 0.0
+
+
 @pytest.mark.parametrize("measure", [
-    squad_metrics, korquad_metrics, lambda *args: squad_metrics(*args, version=1),
+    squad_metrics, korquad_metrics, character_f1, lambda *args: squad_metrics(*args, version=1),
     lambda *args: best_null_threshold(*args, {"0": 0.0, "1": 1.0})])
 def test_bad_input_is_refused(measure):
     with pytest.raises(BertTfError, match="no example"):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import types
 
 import keras
 import numpy as np
@@ -110,6 +111,22 @@ def test_where_every_question_has_an_answer(model, eager):
         right = [{**line, "answer": example.answers[0][0]}
                  for example, line in zip(made, lines, strict=True)]
         assert kind.metrics(made, right) == {"exact_match": 100, "f1": 100}
+
+
+def test_answers_in_hangul_are_measured_by_characters():
+    made = [SpanExample("0", "어디", "서울에서 왔다", (("서울", 0),), False),
+            SpanExample("1", "누가", "서울에서 왔다", (), True)]
+    lines = [{"id": "0", "answers": [{"text": "서울에서", "score": 0.9}], "no_answer_score": 1.0},
+             {"id": "1", "answers": [{"text": "왔다", "score": 0.9}], "no_answer_score": 2.0}]
+    kind, model = make(), types.SimpleNamespace(null_threshold=0.0)
+    kind.measure_on(made)
+    assert kind.monitor == ("character_f1", max)
+    lines = kind.tuned(model, made, lines)
+    assert model.null_threshold == 1.5 and [line["answer"] for line in lines] == ["서울에서", ""]
+    metrics = kind.metrics(made, lines)
+    assert metrics["character_f1"] == pytest.approx(100 * (2 / 3 + 1) / 2) and metrics["f1"] == 50
+    assert not kind.notes(made, lines, metrics)
+    assert make().monitor == ("f1", max) == make("korquad").monitor
 
 
 def test_options_of_an_evaluation_count(model, eager):

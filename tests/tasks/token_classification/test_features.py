@@ -12,6 +12,7 @@ from bert_tf.tasks.token_classification.examples import TagExample
 from bert_tf.tasks.token_classification.features import tag_features
 from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 LABELS = ["O", "B-A", "I-A", "B-B", "I-B"]
 WORDS = {"a": ["a"], "good": ["good"], "b.": ["b", "[UNK]"], "\u0007": [], "xyz": ["[UNK]"],
@@ -88,6 +89,17 @@ def test_no_examples():
 def test_a_tag_without_an_i_tag_is_not_gone_on_with():
     features = tag_features([make(["c,d"], ["B-A"])], preprocessor(16), ["O", "B-A"])
     assert features.rows["label_ids"][0].tolist() == [-1, 1, -1, -1, -1]
+
+
+def test_every_morpheme_of_a_word_has_a_tag():
+    """So that `tag`, which is not told of the words, finds those of the file."""
+    pytest.importorskip("kiwipiepy")
+    tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "부산", "에서", "왔", "다"]),
+                          pretokenize="morphemes")
+    features = tag_features([make(["부산에서", "왔다"], ["B-A", "O"], [True, False])],
+                            WordPreprocessor(tokenizer, 16), LABELS)
+    assert features.units[:, 0].tolist() == [0, 0, 1, 1]
+    assert features.rows["label_ids"][0].tolist() == [-1, 1, 2, 0, 0, -1]
 
 
 def test_an_unknown_tag_is_named_with_its_line():

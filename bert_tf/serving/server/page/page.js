@@ -97,7 +97,8 @@ async function loadSignatures(wanted) {
     found.signatures = describe(metadata);
     if (found.signatures.describe) found.description = await describedBy(path);
     found.hasAttention = !hasKey() && await get(attentionPath(model, number));
-    const indexes = await get(indexesPath(model, told));
+    // Its passages were analysed, which nothing here can do with a query.
+    const indexes = found.description.pretokenize ? [] : await get(indexesPath(model, told));
     Object.assign(found.signatures, searches(found.signatures, indexes, told));
   } finally {
     if (own === loads) {
