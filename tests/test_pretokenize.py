@@ -154,7 +154,7 @@ def test_tags_are_those_of_the_words_of_the_file(folder):
     tokens = preprocessor.tokenizer.tokens(features.rows["input_word_ids"].values).numpy()
     told = [(token.decode(), labels[number] if number >= 0 else None) for token, number in zip(
         tokens, features.rows["label_ids"].values, strict=True)]
-    assert told == [("[CLS]", None), ("배우", "B-X"), ("가", None), ("정말", "O"), ("영화", "O"),
+    assert told == [("[CLS]", None), ("배우", "B-X"), ("가", "I-X"), ("정말", "O"), ("영화", "O"),
                     ("는", "B-X"), ("[SEP]", None)]
     assert features.units[:, 0].tolist() == [0, 0, 1, 2, 3]
 
