@@ -126,9 +126,6 @@ _OLD_NAMES = {"eurobert": {"clf_pooling": "classifier_pooling"}, "nomic_bert": {
     "attn_pdrop": "attention_probs_dropout_prob", "rotary_emb_base": "rope_theta",
     "activation_function": "hidden_act"}}
 _GATED = {"swiglu": "silu", "geglu": "gelu"}
-# Keys that published files of these families have and transformers does not read.
-_UNREAD = {"distilbert": ("sinusoidal_pos_embds",),
-           "modernbert": ("layer_norm_eps", "position_embedding_type")}
 
 
 _EQUAL = {"deberta": ("pooler_hidden_size", "embedding_size")}  # those of hidden_size
@@ -160,8 +157,7 @@ def renamed(family, values):
         found["rope_theta"] = 10000.0
     if isinstance(found.get("hidden_act"), str):
         found["hidden_act"] = _GATED.get(found["hidden_act"], found["hidden_act"])
-    unread = (*old, *_UNREAD.get(family, ()))
-    return {**found, **{key: value for key, value in values.items() if key not in unread}}
+    return {**found, **{key: value for key, value in values.items() if key not in old}}
 
 
 # Of classifiers -> ours.

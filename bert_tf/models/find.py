@@ -108,7 +108,8 @@ def _find(path):
         return Found("saved_model", path, os.path.join(path, EXTRA))
     if files.exists(os.path.join(path, TASK)):
         return None  # a model folder that lost its configuration
-    if files.exists(f"{path}.index") or _has_checkpoint(path):
+    if files.exists(f"{path}.index") or any(name.endswith(".index")
+                                            for name in files.list_folder(path)):
         names = variables.VariableReader(variables.find_checkpoint(path)).shapes
         return Found("tf_models" if variables.OBJECT_GRAPH in names else "google", path, path)
     if files.exists(os.path.join(path, MODULES)) and not _is_cross_encoder(path):
@@ -120,18 +121,6 @@ def _find(path):
     if files.exists(os.path.join(path, "discriminator", "config.json")):
         return Found("hf", path, path)
     return None
-
-
-def _has_checkpoint(path):
-    """Whether a folder's model is a checkpoint; other files of search indexes end in `.index` too,
-    and the weights of other packages come with older ones."""
-    names = files.list_folder(path)
-    if MODULES in names or "config.json" in names and any(
-            name.endswith((".safetensors", ".bin")) for name in names):
-        return False
-    return any(name.endswith(".index") and any(
-        other.startswith(f"{name.removesuffix('.index')}.data-") for other in names)
-        for name in names)
 
 
 def _is_cross_encoder(path):

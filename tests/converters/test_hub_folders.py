@@ -96,6 +96,7 @@ def test_served_and_fine_tuned(shared, name, tmp_path):
     ("modernbert_mlm", {"layer_types": ["full_attention"] * 4}, "layer_types="),
     ("modernbert_mlm", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
      "rope_parameters="),
+    ("distilbert_mlm", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds=True"),
     ("mpnet_st", {"pad_token_id": 0}, "pad_token_id=0; expected 1"),
     ("mpnet_st", {"relative_attention_num_buckets": 64}, "num_buckets=64; expected 32"),
     ("deberta_v3_classification", {"pooler_hidden_act": "mish"}, "pooler_hidden_act='mish'"),
@@ -124,15 +125,6 @@ def test_a_pooler_that_a_classifier_does_not_use(shared, tmp_path):
     labels = {key: value for key, value in right.task.items() if key != "reading"}
     assert (found.config, found.task, found.dropped) == (right.config, labels, tuple(pooler))
     assert list(found.tensors) == list(right.tensors)
-
-
-@pytest.mark.parametrize(("name", "changes"), [
-    ("modernbert_mlm", {"layer_norm_eps": 1e-3, "position_embedding_type": "sans_pos"}),
-    ("distilbert_mlm", {"sinusoidal_pos_embds": True})])
-def test_keys_that_no_class_reads(shared, name, changes, tmp_path):
-    """Published files have them."""
-    found = hf_safetensors.read(hf_models.changed(shared, f"hub/{name}", tmp_path / "in", changes))
-    assert found.config == hf_models.read(shared, f"hub/{name}").config
 
 
 def test_null_is_the_base_of_the_layers_that_see_everything(shared, tmp_path):

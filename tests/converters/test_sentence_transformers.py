@@ -251,9 +251,6 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
      "the modules Transformer, Pooling, LSTM"),
     ("modules.json", lambda modules: [{**module, "path": "../x"} for module in modules],
      "path '../x'"),
-    ("modules.json", lambda modules: [{**module, "type": "custom_st.Pooling"}
-                                      for module in modules],
-     "the module custom_st.Pooling; expected a class of sentence_transformers or pylate"),
     ("modules.json", lambda modules: {}, "names no modules"),
     ("1_Pooling/config.json", _with(pooling_mode_cls_token=True), "pooling cls and mean"),
     ("1_Pooling/config.json", _mode("pooling_mode_weightedmean_tokens"), "weightedmean"),

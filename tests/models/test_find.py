@@ -21,9 +21,6 @@ def _fill(folder, *names):
      "saved_model", "assets.extra"),
     (["config.json", "model.safetensors"], "hf", ""),
     (["discriminator/config.json", "generator/config.json"], "hf", ""),
-    (["config.json", "pytorch_model.bin", "m.index", "m.data-00000-of-00001"], "hf", ""),
-    (["config.json", "model.safetensors", "faiss.index"], "hf", ""),
-    (["modules.json", "config.json", "faiss.index"], "sentence_transformers", ""),
 ])
 def test_files_tell_what_a_folder_is(names, kind, inner, tmp_path):
     _fill(tmp_path, *names)
