@@ -21,7 +21,9 @@ _ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]"
 _METASPACE = "\u2581"
 ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
            for quote in ("``", "''")]
-_BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+_BLANKS = [{"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": blank}
+           for blank in (" ", _METASPACE)]
+_STRIPS = [{"type": "Strip", "strip_left": left, "strip_right": True} for left in (False, True)]
 DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "},
             {"type": "NFC"}, {"type": "Strip", "strip_left": False, "strip_right": True}]
 # After a `BertNormalizer` that keeps accents: they are removed, while Hangul comes back whole.
@@ -251,7 +253,8 @@ def _unigram(values, model, _, description):
 def _read_normalizer(normalizer, path):
     """Options of `SentencePieceTokenizer`, and the rules that the model applies, as bytes."""
     steps = steps_of(normalizer, "normalizers")
-    steps = [step for step in steps if step != _BLANKS]  # the model does the same
+    # The model does the same.
+    steps = [step for step in steps if step not in (*_BLANKS, *_STRIPS)]
     if steps == DEBERTA:
         return {"normalization": "deberta"}, b""
     charsmap = b""
