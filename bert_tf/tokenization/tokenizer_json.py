@@ -21,9 +21,10 @@ _ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]"
 _METASPACE = "\u2581"
 ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
            for quote in ("``", "''")]
-_BLANKS = [{"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": blank}
-           for blank in (" ", _METASPACE)]
-_STRIPS = [{"type": "Strip", "strip_left": left, "strip_right": True} for left in (False, True)]
+_BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+# What transformers 4 made of a SentencePiece model, beside its rules: DeBERTa-v3's, and others'.
+_STRIPPED = [[{"type": "Strip", "strip_left": left, "strip_right": True},
+              {**_BLANKS, "content": blank}] for left, blank in ((True, " "), (False, _METASPACE))]
 DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "},
             {"type": "NFC"}, {"type": "Strip", "strip_left": False, "strip_right": True}]
 # After a `BertNormalizer` that keeps accents: they are removed, while Hangul comes back whole.
@@ -253,8 +254,11 @@ def _unigram(values, model, _, description):
 def _read_normalizer(normalizer, path):
     """Options of `SentencePieceTokenizer`, and the rules that the model applies, as bytes."""
     steps = steps_of(normalizer, "normalizers")
-    # The model does the same.
-    steps = [step for step in steps if step not in (*_BLANKS, *_STRIPS)]
+    rules = [step for step in steps if step["type"] == "Precompiled"]
+    others = [step for step in steps if step not in rules]
+    # The model strips and joins blanks itself.
+    steps = rules if len(rules) == 1 and others in _STRIPPED else [
+        step for step in steps if step != _BLANKS]
     if steps == DEBERTA:
         return {"normalization": "deberta"}, b""
     charsmap = b""
