@@ -15,6 +15,21 @@ OF_VECTORS = {"module_input_name": "sentence_embedding",
 _ONLY = {**OF_VECTORS, "use_residual": False}
 _ACTIVATIONS = {"Identity": "linear", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu"}
 _DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
+_PACKAGES = ("sentence_transformers.", "pylate.")
+
+
+def kind_of(stated, source):
+    """The last word of a module's class, which `source` states; UsageError for a class of code
+    that comes with a folder, which may compute anything under any name."""
+    if not str(stated).startswith(_PACKAGES):
+        raise UsageError(explain(f"{source}: the module {stated!r}",
+                                 "a class of sentence_transformers or pylate"))
+    return stated.rpartition(".")[2]
+
+
+def activation_of(stated):
+    """The last word of a class of `torch.nn`; of another the whole name."""
+    return stated.rpartition(".")[2] if stated.startswith("torch.nn.") else stated
 
 
 def read_checked(source, only):
@@ -32,11 +47,11 @@ def read_dense(folder, width, tensors, name):
     with those of the layer, which has our `name` and takes vectors of that `width`."""
     source = os.path.join(folder, CONFIG)
     values = read_checked(source, _ONLY)
-    act = str(values.get("activation_function", "Tanh")).rpartition(".")[2]
+    act = activation_of(str(values.get("activation_function", "torch.nn.Tanh")))
     units, bias = values.get("out_features"), values.get("bias", True)
     if act not in _ACTIVATIONS:
         raise UsageError(explain(f"{source}: activation_function={act!r}",
-                                 f"one of {', '.join(_ACTIVATIONS)}"))
+                                 f"of torch.nn one of {', '.join(_ACTIVATIONS)}"))
     if type(units) is not int or units < 1 or type(bias) is not bool:
         raise UsageError(explain(f"{source}: out_features={units!r}, bias={bias!r}",
                                  "an integer from 1 on, and true or false"))

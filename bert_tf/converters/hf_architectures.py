@@ -95,7 +95,6 @@ DEFAULTS = {
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
-    "distilbert": {"sinusoidal_pos_embds": False},
     # Their code has these two numbers whatever a file says.
     "mpnet": {"pad_token_id": 1, "relative_attention_num_buckets": 32},
     "deberta": {"relative_attention": True, "share_att_key": True, "norm_rel_ebd": "layer_norm",
@@ -135,16 +134,24 @@ _OF_NOMIC = """head_dim max_trained_positions pad_vocab_size_multiple auto_map d
     moe_every_n_layers moe_impl moe_normalize_expert_weights moe_resid_pdrop moe_top_k
     expert_choice_router ffn_div num_shared_experts router_aux_loss_coef"""
 _FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.split()),
+            # What a table begins as, which is in the file as it became.
+            "distilbert": ("sinusoidal_pos_embds",),
+            "electra": ("generator_size",),  # of the model that it was trained with
+            # Of their training code: `norm_eps` counts, and positions are rotary.
+            "modernbert": ("layer_norm_eps", "position_embedding_type"),
             "gte": ("auto_map", "rope_scaling", "unpad_inputs", "use_memory_efficient_attention"),
             # How its dense layers were once computed in parts; a dropout that there is none of.
             "eurobert": ("auto_map", "head_dim", "hidden_dropout", "pretraining_tp", "bos_token",
                          "eos_token", "pad_token", "mask_token"),
             **hf_causal.FURTHER, **hf_t5.FURTHER}
 _ROPE_KEYS = ("global_rope_theta", "local_rope_theta")  # of ModernBERT
+# Families that take null for any token, since no position counts from it; their default may lie
+# beyond the vocabulary.
+ANY_PADDING = ("modernbert", "eurobert")
 
 
 def known(family):
-    """Keys that `read` looks at beside those of `KEYS`."""
+    """Keys that `read` looks at, or passes, beside those of `KEYS`."""
     return (*ONLY.get(family, ()), *_EQUAL.get(family, ()), *_FURTHER.get(family, ()))
 
 

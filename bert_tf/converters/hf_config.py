@@ -85,15 +85,15 @@ def read_config(values, source, pooled, masked_lm):
     """
     family = family_of(values, source)
     values = hf_architectures.renamed(family, values)
-    own = hf_architectures.ONLY.get(family, {})
+    own = hf_architectures.known(family)  # which the family has a say of its own on
     for key, right in _ONLY.items():
-        right = own.get(key, right)
-        if values.get(key) not in (None, right):
+        if key not in own and values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
-    check_keys(values, {*_ONLY, *_DEFAULTS[family], *_KEYS[family].values(),
-                        *hf_architectures.known(family)}, source)
+    check_keys(values, {*_ONLY, *_DEFAULTS[family], *_KEYS[family].values(), *own}, source)
     stated = {**_DEFAULTS[family], **{key: value for key, value in values.items()
                                       if value is not None or key in _NULL_IS_A_VALUE}}
+    if family in hf_architectures.ANY_PADDING and values.get("pad_token_id", 0) is None:
+        stated["pad_token_id"] = 0
     stated = hf_architectures.read(family, stated, source)
     fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
     activations = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS

@@ -13,6 +13,7 @@ import string
 
 from bert_tf.converters import hf_safetensors, safetensors_file, weight_files
 from bert_tf.converters.checkpoint import Tensors, check_shapes
+from bert_tf.converters.dense_module import activation_of
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import MULTI_VECTOR_MASK
 from bert_tf.storage import files
@@ -266,7 +267,7 @@ def _checked(source, only):
     for key, right in only.items():
         stated = values.get(key)
         if key == "activation_function" and stated is not None:
-            stated, right = (str(value).rpartition(".")[2] for value in (stated, right))
+            stated, right = (activation_of(str(value)) for value in (stated, right))
         if stated != right and (stated is not None or key == "activation_function"):
             raise UsageError(explain(f"{source}: {key}={values.get(key)!r}", json.dumps(right)))
     return values

@@ -23,6 +23,7 @@ from bert_tf.converters.checkpoint import Checkpoint, dense_name
 from bert_tf.converters.dense_module import (
     CONFIG,
     OF_VECTORS,
+    kind_of,
     read_checked,
     read_dense,
     write_dense,
@@ -179,7 +180,7 @@ def _read_modules(path, source):
         and isinstance(module.get("path"), str) for module in modules)
     if not right:
         raise UsageError(explain(f"{source} names no modules", "a list of type and path"))
-    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    kinds = [kind_of(module["type"], source) for module in modules]
     usual = ["Transformer", "Pooling", *["Dense"] * kinds.count("Dense"), "Normalize"]
     encoder = kinds in (usual, usual[:-1])
     others = [[_STATIC], [_STATIC, "Normalize"], *([kind, SPLADE_POOLING] for kind in _TASKS),

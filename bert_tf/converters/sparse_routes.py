@@ -9,6 +9,7 @@ import os
 
 from bert_tf.converters import safetensors_file, weight_files
 from bert_tf.converters.checkpoint import Tensors, check_shapes
+from bert_tf.converters.dense_module import kind_of
 from bert_tf.converters.hf_safetensors import write_tokenizer_of
 from bert_tf.converters.splade import PACKAGE
 from bert_tf.errors import UsageError, explain
@@ -40,7 +41,7 @@ def read(folder):
     structure, types = about.get("structure"), about.get("types")
     if not (isinstance(structure, dict) and isinstance(types, dict)):
         raise UsageError(explain(f"{source} names no routes", "structure and types"))
-    kinds = {route: [str(types.get(str(name))).rpartition(".")[2] for name in names]
+    kinds = {route: [kind_of(types.get(str(name)), source) for name in names]
              for route, names in structure.items() if isinstance(names, list)}
     if kinds not in [{"query": [_TABLE], "document": [model, SPLADE_POOLING]}
                      for model in _MODELS]:

@@ -4,10 +4,11 @@ A pickle is a program for a stack machine. This machine knows the few instructio
 takes; the functions that it names become records, and any other name is refused.
 """
 
-import io
 import math
 import pickletools
 from typing import NamedTuple
+
+import numpy as np
 
 from bert_tf.errors import BertTfError, explain
 
@@ -24,8 +25,8 @@ _TENSOR = ("torch._utils", "_rebuild_tensor_v2")
 _PARAMETER = ("torch._utils", "_rebuild_parameter")
 _NAMES = {_ORDERED, _TENSOR, _PARAMETER, *(("torch", name) for name in _STORAGES)}
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_LITERALS = {"BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE", "SHORT_BINUNICODE",
-             "BINUNICODE8", "BINFLOAT"}
+_TEXTS = {"BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
+_LITERALS = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", *_TEXTS}
 _TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
@@ -35,6 +36,20 @@ class Storage(NamedTuple):
     key: str  # of the file
     dtype: str  # as NumPy and ml_dtypes name it
     size: int  # numbers
+
+    @property
+    def numpy_type(self):
+        """`dtype` for NumPy."""
+        if self.dtype == "bfloat16":
+            import ml_dtypes
+
+            return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(self.dtype)
+
+    @property
+    def bytes(self):
+        """How many bytes the numbers take."""
+        return self.size * self.numpy_type.itemsize
 
 
 class TensorRecord(NamedTuple):
@@ -57,11 +72,12 @@ class _Mark:
     pass
 
 
-def read_records(data, source):
+def read_records(stream, source):
     """The tensors of a state dict.
 
     Args:
-        data: bytes of the pickle.
+        stream: a file of at most `MOST_BYTES` at the beginning of the pickle, which is read to
+            its end.
         source: what an error names.
 
     Returns: dict of name -> `TensorRecord`, each within its storage.
@@ -69,15 +85,7 @@ def read_records(data, source):
     Raises:
         BertTfError: anything else than a dict of tensors.
     """
-    if len(data) > MOST_BYTES:
-        raise BertTfError(explain(f"{source} has {len(data)} bytes", f"at most {MOST_BYTES}"))
-    machine = _Machine(source)
-    try:
-        for instruction, argument, _ in pickletools.genops(io.BytesIO(data)):
-            machine.run(instruction.name, argument)
-    except (ValueError, IndexError, KeyError, OverflowError, UnicodeError) as error:
-        raise BertTfError(f"{source} is damaged: {type(error).__name__}") from error
-    values = machine.result
+    values = read_values(stream, source)
     if not isinstance(values, dict) or not values:
         raise BertTfError(explain(f"{source} holds {_kind(values)}",
                                   "a dict of tensors, as state_dict() gives it"))
@@ -85,6 +93,30 @@ def read_records(data, source):
         if not isinstance(value, TensorRecord):
             raise BertTfError(explain(f"{source}: {name[:80]!r} is {_kind(value)}", "a tensor"))
     return values
+
+
+def read_values(stream, source):
+    """What a pickle holds, of the kinds that the machine knows; arguments and errors as of
+    `read_records`."""
+    machine = _Machine(source)
+    _each(stream, source, machine.run)
+    return machine.result
+
+
+def read_texts(stream, source):
+    """The texts in the pickle of a list, in order, whatever else it says; arguments and errors as
+    of `read_records`."""
+    found = []
+    _each(stream, source, lambda name, argument: found.append(argument) if name in _TEXTS else None)
+    return found
+
+
+def _each(stream, source, run):
+    try:
+        for instruction, argument, _ in pickletools.genops(stream):
+            run(instruction.name, argument)
+    except (ValueError, IndexError, KeyError, OverflowError, UnicodeError) as error:
+        raise BertTfError(f"{source} is damaged: {type(error).__name__}") from error
 
 
 class _Machine:
@@ -196,6 +228,8 @@ class _Machine:
 
     def _binpersid(self, _):
         (value,) = self._pop(1)
+        if isinstance(value, tuple) and value[5:] == (None,):
+            value = value[:5]  # until PyTorch 1.5 the last one says which part of another it is
         if (not isinstance(value, tuple) or len(value) != 5 or value[0] != "storage"
                 or not isinstance(value[1], _Name) or value[1].name not in _STORAGES
                 or not isinstance(value[2], str) or not _is_size(value[4])):

@@ -1,15 +1,18 @@
-"""Tensors in `pytorch_model.bin`: a zip archive of numbers and one pickle that says what they are.
+"""Tensors in `pytorch_model.bin`: a zip archive of numbers and one pickle that says what they are,
+or, until PyTorch 1.5, what `torch_legacy_file` reads.
 
 Reading is bounded by the size of the file: its parts are not compressed, and of the pickle nothing
 is run (`tensor_pickle`).
 """
 
+import io
 import math
 import re
 import zipfile
 
 import numpy as np
 
+from bert_tf.converters import torch_legacy_file
 from bert_tf.converters.checkpoint import Tensors
 from bert_tf.converters.tensor_pickle import MOST_BYTES, read_records
 from bert_tf.errors import BertTfError, explain
@@ -18,7 +21,6 @@ from bert_tf.storage import local_copies
 FILE = "pytorch_model.bin"
 INDEX = FILE + ".index.json"
 _MOST_PARTS = 100_000
-_OLD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # what torch.save wrote until 1.5
 _KEY = re.compile(r"[0-9A-Za-z_]{1,40}")
 _FLOATS = ("float32", "float16", "bfloat16", "float64")
 _SAVE_AGAIN = ("saving it where it comes from again: torch.save(torch.load(path, "
@@ -33,10 +35,12 @@ def read_file(path):
     """
     local = local_copies.local(path)
     with open(local, "rb") as stream:
-        start = stream.read(len(_OLD))
-    if start == _OLD:
-        raise BertTfError(explain(f"{path} has the format of PyTorch before 1.6, a row of pickles",
-                                  "the zip archive that torch.save writes", _SAVE_AGAIN))
+        old = stream.read(len(torch_legacy_file.MARK)) == torch_legacy_file.MARK
+    return _tensors(path, *(torch_legacy_file.read_file if old else _read_archive)(path, local))
+
+
+def _read_archive(path, local):
+    """What `torch_legacy_file.read_file` gives, of an archive."""
     parts = _read_parts(path, local)
     names = [name for name in parts if name.endswith("/data.pkl")]
     if len(names) != 1:
@@ -50,9 +54,14 @@ def read_file(path):
     order = parts.get(f"{folder}byteorder")
     if order is not None and order.file_size < 16 and _read_part(path, local, order) != b"little":
         raise BertTfError(explain(f"{path} has the bytes of numbers in another order", "little"))
-    records = read_records(_read_part(path, local, parts[name]), f"{path}: {name}")
+    records = read_records(io.BytesIO(_read_part(path, local, parts[name])), f"{path}: {name}")
     for tensor, record in records.items():
         _check_storage(path, tensor, record.storage, folder, parts)
+    return records, lambda storage: _read_part(path, local, parts[f"{folder}data/{storage.key}"])
+
+
+def _tensors(path, records, read):
+    """`Tensors` of `TensorRecord`s, whose storages `read` takes to the bytes of their numbers."""
     held = {}  # the storage that was read last: often several tensors are of one
 
     def load(tensor):
@@ -63,9 +72,7 @@ def read_file(path):
                                       f"one of {', '.join(_FLOATS)}"))
         if storage not in held:
             held.clear()
-            held[storage] = np.frombuffer(
-                _read_part(path, local, parts[f"{folder}data/{storage.key}"]),
-                _dtype(storage.dtype))
+            held[storage] = np.frombuffer(read(storage), storage.numpy_type)
         numbers = held[storage]
         strides = [stride * numbers.itemsize for stride in record.strides]
         if not math.prod(record.shape):
@@ -114,15 +121,6 @@ def _check_storage(path, tensor, storage, folder, parts):
     if part is None:
         raise BertTfError(f"{path}: the numbers of {tensor[:80]!r}, data/{storage.key[:80]}, "
                           "are missing")
-    expected = storage.size * _dtype(storage.dtype).itemsize
-    if part.file_size != expected:
+    if part.file_size != storage.bytes:
         raise BertTfError(explain(f"{path}: data/{storage.key} has {part.file_size} bytes",
-                                  f"{expected}, {storage.size} of type {storage.dtype}"))
-
-
-def _dtype(name):
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+                                  f"{storage.bytes}, {storage.size} of type {storage.dtype}"))

@@ -17,6 +17,9 @@ EXTRA = "assets.extra"  # of a SavedModel: the files about the model
 # Files by which a folder with another format's checkpoint is known.
 CONFIGS = ("config.json", CONFIG, "bert_config.json", "albert_config.json",
            "electra_config.json", "discriminator/config.json", MODULES)
+# Beside a config.json: of Hugging Face and of keras-hub.
+_WEIGHTS = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+            "pytorch_model.bin.index.json", "model.weights.h5"}
 OURS = {"bert_tf": f"a model folder (with {CONFIG}) or the folder of a finished run"}
 SERVED = {"saved_model": f"a version of a SavedModel (with {SAVED_MODEL})"}
 OTHERS = {"google": "a checkpoint of google-research", "tf_models": "one of tf-models-official",
@@ -108,8 +111,8 @@ def _find(path):
         return Found("saved_model", path, os.path.join(path, EXTRA))
     if files.exists(os.path.join(path, TASK)):
         return None  # a model folder that lost its configuration
-    if files.exists(f"{path}.index") or any(name.endswith(".index")
-                                            for name in files.list_folder(path)):
+    if files.exists(f"{path}.index") or (
+            variables.checkpoints_in(path) and not _has_other_weights(path)):
         names = variables.VariableReader(variables.find_checkpoint(path)).shapes
         return Found("tf_models" if variables.OBJECT_GRAPH in names else "google", path, path)
     if files.exists(os.path.join(path, MODULES)) and not _is_cross_encoder(path):
@@ -121,6 +124,13 @@ def _find(path):
     if files.exists(os.path.join(path, "discriminator", "config.json")):
         return Found("hf", path, path)
     return None
+
+
+def _has_other_weights(path):
+    """Whether a folder holds the model in another format too, as repositories do that publish it
+    for several libraries."""
+    names = files.list_folder(path)
+    return MODULES in names or "config.json" in names and not _WEIGHTS.isdisjoint(names)
 
 
 def _is_cross_encoder(path):

@@ -65,6 +65,13 @@ def explained_writing(prefix):
         raise BertTfError(f"cannot write {prefix}: {error.message}") from error
 
 
+def checkpoints_in(folder):
+    """Return the names of the checkpoints in a folder: an index of another program has no data."""
+    names = files.list_folder(folder)
+    found = [name.removesuffix(".index") for name in names if name.endswith(".index")]
+    return [each for each in found if any(name.startswith(f"{each}.data-") for name in names)]
+
+
 def find_checkpoint(path):
     """Find the prefix of a checkpoint: `path` itself, or the only one in the folder `path`.
 
@@ -74,8 +81,7 @@ def find_checkpoint(path):
     """
     if files.exists(f"{path}.index"):
         return os.fspath(path)
-    found = [name.removesuffix(".index") for name in files.list_folder(path)
-             if name.endswith(".index")]
+    found = checkpoints_in(path)
     if not found:
         raise BertTfError(explain(f"no checkpoint at {path}",
                                   "a folder with NAME.index and NAME.data-…, or its prefix "

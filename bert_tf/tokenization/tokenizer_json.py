@@ -22,6 +22,9 @@ _METASPACE = "\u2581"
 ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
            for quote in ("``", "''")]
 _BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+# What transformers 4 made of a SentencePiece model, beside its rules: DeBERTa-v3's, and others'.
+_STRIPPED = [[{"type": "Strip", "strip_left": left, "strip_right": True},
+              {**_BLANKS, "content": blank}] for left, blank in ((True, " "), (False, _METASPACE))]
 DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "},
             {"type": "NFC"}, {"type": "Strip", "strip_left": False, "strip_right": True}]
 # After a `BertNormalizer` that keeps accents: they are removed, while Hangul comes back whole.
@@ -251,7 +254,11 @@ def _unigram(values, model, _, description):
 def _read_normalizer(normalizer, path):
     """Options of `SentencePieceTokenizer`, and the rules that the model applies, as bytes."""
     steps = steps_of(normalizer, "normalizers")
-    steps = [step for step in steps if step != _BLANKS]  # the model does the same
+    rules = [step for step in steps if step["type"] == "Precompiled"]
+    others = [step for step in steps if step not in rules]
+    # The model strips and joins blanks itself.
+    steps = rules if len(rules) == 1 and others in _STRIPPED else [
+        step for step in steps if step != _BLANKS]
     if steps == DEBERTA:
         return {"normalization": "deberta"}, b""
     charsmap = b""

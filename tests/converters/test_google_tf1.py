@@ -45,6 +45,12 @@ def made(family, task=None, seed=3, **changes):
         for name, shape in parameter_shapes(config, task).items()}))
 
 
+def copy_checkpoint(path, name):
+    """Copy the checkpoint in a folder to another `name` there."""
+    for end in ("index", "data-00000-of-00001"):
+        shutil.copy(f"{path}/bert_model.ckpt.{end}", f"{path}/{name}.{end}")
+
+
 def names_in(path):
     """Names and shapes, as TensorFlow's own reader has them."""
     found = tf.train.load_checkpoint(variables.find_checkpoint(str(path)))
@@ -292,11 +298,10 @@ BIAS, POOLER = "cls/predictions/output_bias", "bert/pooler/dense/kernel"
     ("bert", lambda path: truncate(path, 0.7), "damaged: .* takes .* of a data file of"),
     ("bert", lambda path: os.truncate(f"{path}/bert_model.ckpt.index", 300), "is damaged"),
     ("bert", lambda path: os.remove(f"{path}/bert_model.ckpt.index"), "no checkpoint at"),
-    ("bert", lambda path: shutil.copy(f"{path}/bert_model.ckpt.index", f"{path}/b.index"),
+    ("bert", lambda path: copy_checkpoint(path, "b"),
      r"holds the checkpoints b, bert_model.ckpt; try .*google/b$"),
-    ("bert", lambda path: [
-        shutil.copy(f"{path}/bert_model.ckpt.index", f"{path}/m.ckpt-{step}.index")
-        for step in (0, 90, 100)], r"; try .*google/m.ckpt-100$"),
+    ("bert", lambda path: [copy_checkpoint(path, f"m.ckpt-{step}") for step in (0, 90, 100)],
+     r"; try .*google/m.ckpt-100$"),
 ])
 def test_bad_folders_are_one_clear_line(family, spoil, message, tmp_path):
     path = written(tmp_path, family)

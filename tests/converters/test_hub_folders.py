@@ -17,7 +17,7 @@ from bert_tf.errors import UsageError
 UNWRITTEN = {
     "add_cross_attention", "bos_token_id", "classifier_dropout", "cls_token_id",
     "deterministic_flash_attn", "eos_token_id", "initializer_cutoff_factor", "is_decoder",
-    "pooler_dropout", "qa_dropout", "sep_token_id", "seq_classif_dropout",
+    "pooler_dropout", "qa_dropout", "sep_token_id", "seq_classif_dropout", "sinusoidal_pos_embds",
     "sparse_pred_ignore_index", "sparse_prediction", "summary_activation",
     "summary_last_dropout", "summary_type", "summary_use_proj", "transformers_version",
     "use_cache"}
@@ -96,7 +96,6 @@ def test_served_and_fine_tuned(shared, name, tmp_path):
     ("modernbert_mlm", {"layer_types": ["full_attention"] * 4}, "layer_types="),
     ("modernbert_mlm", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
      "rope_parameters="),
-    ("distilbert_mlm", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds=True"),
     ("mpnet_st", {"pad_token_id": 0}, "pad_token_id=0; expected 1"),
     ("mpnet_st", {"relative_attention_num_buckets": 64}, "num_buckets=64; expected 32"),
     ("deberta_v3_classification", {"pooler_hidden_act": "mish"}, "pooler_hidden_act='mish'"),
@@ -106,11 +105,37 @@ def test_served_and_fine_tuned(shared, name, tmp_path):
     ("bert_cross_encoder", {"problem_type": "single_label_classification"}, "two or more"),
     ("bert_cross_encoder", {"auto_map": {"AutoModel": "modeling.Model"}}, "auto_map="),
     ("bert_cross_encoder", {"rotary_dim": 8}, "rotary_dim=8, which we do not know"),
+    ("bert_cross_encoder", {"position_embedding_type": "sans_pos"}, "expected 'absolute'"),
+    ("distilbert_mlm", {"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05, which we do not know"),
 ])
 def test_what_changes_the_numbers_is_refused_by_name(shared, name, changes, message, tmp_path):
     folder = hf_models.changed(shared, f"hub/{name}", tmp_path / "changed", changes)
     with pytest.raises(UsageError, match=message):
         hf_safetensors.read(folder)
+
+
+@pytest.mark.parametrize(("name", "published"), [
+    # ModernBERT-base beside what transformers itself wrote, mmBERT's, and of a small vocabulary.
+    ("modernbert_mlm", {
+        "classifier_pooling": "mean", "gradient_checkpointing": False, "layer_norm_eps": 1e-12,
+        "position_embedding_type": "absolute", "reference_compile": True,
+        "repad_logits_with_grad": False, "rope_parameters": None, "layer_types": None,
+        "global_rope_theta": 160000.0, "local_rope_theta": 10000.0, "dtype": None,
+        "torch_dtype": "float32", "transformers_version": "4.47.0.dev0"}),
+    ("modernbert_mlm", {"layer_norm_eps": 1e-05, "position_embedding_type": "sans_pos"}),
+    ("modernbert_mlm", {"pad_token_id": None}),
+    ("distilbert_mlm", {"output_past": True, "sinusoidal_pos_embds": True, "tie_weights_": True}),
+    ("electra_classification", {"generator_size": "0.25"}),
+])
+def test_keys_of_published_files_that_no_number_depends_on(shared, name, published, tmp_path):
+    folder = hf_models.changed(shared, f"hub/{name}", tmp_path / "in")
+    path = tmp_path / "in" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | published))
+    right, found = checkpoint_of(shared, name), hf_safetensors.read(folder)
+    assert found.config.replace(padding_id=0, pooling="first") == right.config.replace(
+        padding_id=0, pooling="first")
+    assert found.config.padding_id == (0 if "pad_token_id" in published else
+                                       right.config.padding_id)
 
 
 def test_a_pooler_that_a_classifier_does_not_use(shared, tmp_path):

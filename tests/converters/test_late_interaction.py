@@ -166,6 +166,7 @@ def test_a_folder_of_stanford(folder, tmp_path):
     ({"dense": {"bias": True}}, "bias=True; expected false"),
     ({"dense": {"activation_function": "torch.nn.modules.activation.Tanh"}}, "Tanh"),
     ({"dense": {"activation_function": None}}, "activation_function=None"),
+    ({"dense": {"activation_function": "custom_act.Identity"}}, "custom_act.Identity"),
     ({"dense": {"use_residual": True}}, "use_residual=True"),
     ({"dense": {"out_features": 7}}, r"linear.weight expected \(7, 36\), found \(5, 36\)"),
     ({"mask": {"skiplist_tasks": ["query", "document"]}}, "skiplist_tasks=.* expected .\"document"),

@@ -249,6 +249,8 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
 @pytest.mark.parametrize(("file", "change", "message"), [
     ("modules.json", lambda modules: [*modules, _module("LSTM", "2_LSTM")],
      "the modules Transformer, Pooling, LSTM"),
+    ("modules.json", lambda modules: [{**modules[0], "type": "custom_st.Transformer"}, modules[1]],
+     "modules.json: the module 'custom_st.Transformer'; expected a class of sentence_transformers"),
     ("modules.json", lambda modules: [{**module, "path": "../x"} for module in modules],
      "path '../x'"),
     ("modules.json", lambda modules: {}, "names no modules"),
@@ -275,7 +277,8 @@ def test_what_is_not_computed_is_refused_by_name(folder, file, change, message):
 
 
 @pytest.mark.parametrize(("module", "key", "value"), [
-    ("Dense", "use_residual", True), ("Dense", "module_input_name", "token_embeddings"),
+    ("Dense", "activation_function", "custom_act.GELU"), ("Dense", "use_residual", True),
+    ("Dense", "module_input_name", "token_embeddings"),
     ("Normalize", "module_input_name", "token_embeddings")])
 def test_options_of_modules_that_change_vectors(folder, module, key, value):
     place = f"2_{module}"

@@ -142,6 +142,13 @@ def test_other_parameters_of_a_router_are_refused(routed, parameters):
         sentence_transformers.read(str(path.parent))
 
 
+def test_a_route_through_code_of_the_folder_is_refused(routed):
+    path = routed() / "router_config.json"
+    path.write_text(path.read_text().replace(f"{PACKAGE}.SpladePooling", "custom.SpladePooling"))
+    with pytest.raises(UsageError, match="config.json: the module 'custom.SpladePooling'; expect"):
+        sentence_transformers.read(str(path.parent))
+
+
 def test_queries_must_be_tokenized_as_documents_are(routed):
     made = routed()
     path = made / "query_0_SparseStaticEmbedding" / "tokenizer.json"

@@ -10,7 +10,7 @@ import zipfile
 import ml_dtypes
 import numpy as np
 import pytest
-from fuzzing.binary_files import torch_pickle, torch_seed
+from fuzzing.binary_files import old_torch_seed, torch_pickle, torch_seed
 from safetensors.numpy import load_file, save_file
 
 from bert_tf.converters import safetensors_file, tensor_pickle, torch_file, weight_files
@@ -149,21 +149,57 @@ def test_hostile_pickles(tmp_path, monkeypatch, pickled, message):
     assert os.listdir(tmp_path) == ["pytorch_model.bin"]
 
 
-def test_a_pickle_of_many_bytes():
+def test_a_pickle_of_many_bytes(tmp_path):
     with pytest.raises(BertTfError, match="bytes; expected at most"):
-        tensor_pickle.read_records(b"\x80\x02" + b"}" * tensor_pickle.MOST_BYTES, "fuzz")
+        read(tmp_path, archive(b"\x80\x02" + b"}" * tensor_pickle.MOST_BYTES))
 
 
 def test_the_forms_that_torch_writes():
     parameter = b"\x80\x02}" + _text(b"b") + b"ctorch._utils\n_rebuild_parameter\n(" + (
         torch_pickle()[9:-2].partition(b"ctorch._utils")[1]
         + torch_pickle()[9:-2].partition(b"ctorch._utils")[2]) + b"\x89)tRs."
-    record = tensor_pickle.read_records(parameter, "")["b"]
+    record = tensor_pickle.read_records(io.BytesIO(parameter), "")["b"]
     assert (record.shape, record.strides, record.storage.dtype) == ((2, 3), (3, 1), "float32")
     # An OrderedDict with the attribute _metadata, as state_dict() has it.
     ordered = torch_pickle().replace(b"}q\x00(", b"ccollections\nOrderedDict\n)R(")[:-1] + (
         b"}" + _text(b"_metadata") + b"}sb.")
-    assert list(tensor_pickle.read_records(ordered, "")) == ["a"]
+    assert list(tensor_pickle.read_records(io.BytesIO(ordered), "")) == ["a"]
+
+
+def test_the_format_until_pytorch_1_5(tmp_path):
+    numbers = np.arange(6, dtype="<f4")
+    pickled = torch_pickle(size=b"K\x03K\x02\x86", strides=b"K\x01K\x03\x86", last=b"N")
+    data = old_torch_seed(pickled, numbers=numbers.tobytes())
+    assert read(tmp_path, data)["a"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    tensors = read(tmp_path, data)
+    os.truncate(tmp_path / "pytorch_model.bin", len(data) - 1)
+    with pytest.raises(BertTfError, match="became shorter while it was read"):
+        tensors["a"]
+
+
+SOUND = old_torch_seed()
+
+
+@pytest.mark.parametrize(("data", "message"), [
+    (SOUND[:15] + b"\x80\x02M\xe8\x03." + SOUND[21:], "another version of PyTorch's old format"),
+    (SOUND[:15], "another version"),
+    (old_torch_seed(order="big"), "in another order; expected little"),
+    (old_torch_seed(keys=b"1"), "lists 1 storages, and its tensors are of 1"),
+    (old_torch_seed(keys=b"0 1"), "lists 2 storages"),
+    (old_torch_seed(count=7), "the numbers of storage '0'; expected 6 of type float32"),
+    (old_torch_seed(count=-1 + (1 << 64)), "the numbers of storage '0'"),
+    (SOUND[:-1], r"has \d+ bytes; expected \d+"),
+    (SOUND + b"\0", r"has \d+ bytes; expected \d+"),
+    (SOUND[:60], "is damaged: ValueError"),
+    (old_torch_seed(torch_pickle(last=b"K\x01")), "a storage of another form"),
+    (old_torch_seed(pickle.dumps({"a": Runs(os.system, "touch ran")}, 2)), "system, which no dict"),
+    (SOUND[:21] + pickle.dumps(Runs(os.system, "touch ran"), 2) + SOUND[21:], "system, which no"),
+])
+def test_damaged_files_of_the_old_format(tmp_path, monkeypatch, data, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BertTfError, match=message):
+        read(tmp_path, data)
+    assert os.listdir(tmp_path) == ["pytorch_model.bin"]
 
 
 @pytest.mark.parametrize(("data", "message"), [
@@ -176,7 +212,6 @@ def test_the_forms_that_torch_writes():
     (archive(torch_pickle()).replace(b"data.pkl", b"data.abc"), "has no data.pkl"),
     (archive(torch_pickle(), {"0": bytes(24), "b/data.pkl": b""}), "has 2 data.pkl; expected one"),
     (archive(torch_pickle())[:-30], "no zip archive"),
-    (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19." + bytes(50), "PyTorch before 1.6.*try saving"),
     (b"", "no zip archive"),
     (pickle.dumps({"a": 1}), "no zip archive")])
 def test_damaged_archives(tmp_path, data, message):

@@ -53,6 +53,22 @@ def test_a_checkpoint_is_known_by_its_variables(tmp_path):
     assert find_model(str(tmp_path)).kind == "keras_hub"
 
 
+@pytest.mark.parametrize(("names", "kind"), [
+    (["config.json", "pytorch_model.bin"], "hf"),
+    (["config.json", "model.safetensors.index.json"], "hf"),
+    (["modules.json", "config.json"], "sentence_transformers"),
+])
+def test_a_checkpoint_beside_another_format_and_an_index_of_another_program(tmp_path, names, kind):
+    (tmp_path / "passages.index").write_bytes(b"IxFI")  # of FAISS
+    _fill(tmp_path, *names)
+    assert find_model(str(tmp_path)).kind == kind
+    prefix = str(tmp_path / "bert_model.ckpt")
+    variables.write_variables(prefix, {"bert/pooler/dense/bias": [1.0]})
+    assert find_model(str(tmp_path)).kind == kind
+    assert find_model(prefix).kind == "google"
+    assert variables.find_checkpoint(str(tmp_path)) == prefix
+
+
 @pytest.mark.parametrize(("names", "message"), [
     ([], "holds no model; expected a model folder"),
     (["vocab.txt"], "holds no model"),

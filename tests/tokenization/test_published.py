@@ -113,6 +113,33 @@ def test_ids_and_offsets_of_real_and_nasty_lines(shared, loaded, name, lines):
             assert ours.strip() == theirs.strip() or not ours, (texts[number], ours, theirs)
 
 
+@pytest.mark.parametrize(("name", "kinds", "blank"), [
+    ("deberta_v3_encoder", "Strip Precompiled Replace", " "),
+    ("xlm_roberta_mlm", "Precompiled Strip Replace", "\u2581"),
+    ("camembert_mlm", "Precompiled Strip Replace", "\u2581")])
+def test_what_transformers_4_made_of_a_model(shared, tmp_path, name, kinds, blank):
+    folder = shared / "reference" / "hub" / name
+    values = json.loads((folder / "tokenizer.json").read_text())
+    steps = {"Precompiled": json.loads((shared / "reference" / "hub" / "xlm_roberta_mlm" /
+                                        "tokenizer.json").read_text())["normalizer"],
+             "Strip": {"type": "Strip", "strip_left": blank == " ", "strip_right": True},
+             "Replace": {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": blank}}
+    values["normalizer"] = {"type": "Sequence",
+                            "normalizers": [steps[kind] for kind in kinds.split()]}
+    values["pre_tokenizer"] = values["pre_tokenizer"]["pretokenizers"][-1]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    shutil.copy(folder / "tokenizer_config.json", tmp_path)
+    tokenizer, library = load_tokenizer(str(tmp_path)), library_of(tmp_path)
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    # The library keeps U+0085, and a blank at the end that was a character of no width before.
+    texts = [text.replace("\x85", "").rstrip("\ufeff") for text in _fair(tokenizer)]
+    texts += [f"{end}the cat{end}" for end in nasty.TEXTS[1:3]] + nasty.real_lines(shared, 40)
+    assert tokenizer.encode(texts) == [row.ids for row in library.encode_batch(texts)]
+    values["normalizer"]["normalizers"][kinds.split().index("Strip")]["strip_right"] = False
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    assert "the normalizers" in load_tokenizer(str(tmp_path)).python_only
+
+
 def _fair(tokenizer):
     """Nasty texts without what the library does otherwise than SentencePiece.
 

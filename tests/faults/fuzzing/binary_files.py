@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import pickle
 
 from fuzzing.target import Bytes, Target, bytes_or_json, folder, json_seeds, write
 
@@ -43,7 +44,7 @@ def _torch():
 
     def check(data):
         if data[:1] == b"\0":
-            for record in tensor_pickle.read_records(data[1:], "fuzz").values():
+            for record in tensor_pickle.read_records(io.BytesIO(data[1:]), "fuzz").values():
                 assert math.prod(record.shape) <= record.storage.size
             return
         pickled = data[1:] if data[:1] == b"\1" else None
@@ -67,14 +68,23 @@ def torch_seed(pickled=None):
     return stream.getvalue()
 
 
+def old_torch_seed(pickled=None, order="little", keys=b"0", numbers=bytes(24), count=6):
+    """The same as PyTorch wrote it until 1.5, of one storage."""
+    parts = (0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001,
+                                            "little_endian": order == "little"})
+    return b"".join((*(pickle.dumps(part, 2) for part in parts), pickled or torch_pickle(last=b"N"),
+                     pickle.dumps([key.decode() for key in keys.split()], 2),
+                     count.to_bytes(8, "little"), numbers))
+
+
 def torch_pickle(name=b"ctorch._utils\n_rebuild_tensor_v2\n", offset=0, size=b"K\x02K\x03\x86",
-                 strides=b"K\x03K\x01\x86", key=b"0", numbers=6, storage=b"FloatStorage"):
+                 strides=b"K\x03K\x01\x86", key=b"0", numbers=6, storage=b"FloatStorage", last=b""):
     """The pickle of one tensor, instruction by instruction."""
     def text(value):
         return b"X" + len(value).to_bytes(4, "little") + value
 
     return (b"\x80\x02}q\x00(" + text(b"a") + name + b"((" + text(b"storage") + b"ctorch\n"
-            + storage + b"\n" + text(key) + text(b"cpu") + b"K" + bytes([numbers]) + b"tQK"
+            + storage + b"\n" + text(key) + text(b"cpu") + b"K" + bytes([numbers]) + last + b"tQK"
             + bytes([offset]) + size + strides + b"\x89ccollections\nOrderedDict\n)RtR" + b"u.")
 
 
@@ -232,8 +242,8 @@ def _example_seeds():
 
 TARGETS = (
     Target("safetensors", _safetensors, (_safetensors_seed(), _safetensors_seed(())), 300_000),
-    Target("torch", _torch, lambda: (torch_seed(), b"\0" + torch_pickle(), b"\1" + torch_pickle()),
-           300_000),
+    Target("torch", _torch, lambda: (torch_seed(), old_torch_seed(), b"\0" + torch_pickle(),
+                                     b"\1" + torch_pickle()), 300_000),
     Target("shards", _shards, json_seeds((INDEX,)), 200_000),
     Target("tensor_bundle", _tensor_bundle, _bundle_seed, 500_000),
     Target("hdf5", _hdf5, _hdf5_seed, 100_000, 4096),
