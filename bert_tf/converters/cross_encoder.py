@@ -12,8 +12,9 @@ from bert_tf.storage import files
 
 # In a `config.json`; files of sentence-transformers before 4 have the second.
 _SECTION, _FORMER = "sentence_transformers", "sbert_ce_default_activation_function"
-_KEY, _NONE = "activation_fn", "torch.nn.modules.linear.Identity"
-LOGITS = {_SECTION: {_KEY: _NONE}}  # by which it gives the logits of a model that we wrote
+_KEY = "activation_fn"
+# By which it gives the logits of a model that we wrote.
+LOGITS = {_SECTION: {_KEY: "torch.nn.modules.linear.Identity"}}
 
 
 def notes_of(folder, task):
@@ -56,7 +57,9 @@ def _module_notes(folder, task):
 
 def _prompt_notes(about, path):
     name, prompts = about.get("default_prompt_name"), about.get("prompts")
-    if name is not None:
+    prompts = {key: prompt for key, prompt in prompts.items() if prompt} if isinstance(
+        prompts, dict) else prompts
+    if name is not None and prompts:
         raise UsageError(explain(
             f"{path}: default_prompt_name={name!r}", "null",
             "null in the file, and the prompt at the beginning of each query"))
@@ -71,6 +74,6 @@ def _activation_notes(about, source):
     name = str(name or values.get(_FORMER) or "")
     if not name.startswith("torch."):  # it runs no code of a folder
         name = "the sigmoid"
-    return () if name == _NONE else (
+    return () if name.endswith(".Identity") else (
         f"{source}: scores are logits; CrossEncoder of sentence-transformers gives "
         f"{name.rpartition('.')[2]} of them",)

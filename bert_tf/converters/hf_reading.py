@@ -3,7 +3,7 @@
 import os
 
 from bert_tf.converters.dense_module import read_checked
-from bert_tf.errors import NoTextError, UsageError, explain
+from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import MODULES
 from bert_tf.storage import files
 from bert_tf.tokenization import tokenizer_config, tokenizer_json
@@ -38,9 +38,10 @@ def window_of(folder, longest, options=None):
         stated = files.read_json_object(options).get(key)
     if stated is None:
         source, key = os.path.join(folder, tokenizer_config.NAME), "model_max_length"
-        stated = files.read_json_object(source).get(key) if files.exists(source) else None
+        values = files.read_json_object(source) if files.exists(source) else {}
+        stated = values.get(key, values.get("max_len"))
     stated = longest if stated is None else stated
-    if not isinstance(stated, int | float) or stated < 3:
+    if not isinstance(stated, int | float) or not stated >= 3:  # NaN, too
         raise UsageError(explain(f"{source}: {key}={stated!r}", "an integer from 3 on"))
     return int(min(stated, longest))
 
@@ -91,6 +92,6 @@ def _reads_text(folder):
         return False
     try:
         load_tokenizer(folder)
-    except NoTextError:  # rules that we do not run, such as GPT's
+    except UsageError:  # rules that we do not run, such as GPT's, or not without an extra
         return False
     return True

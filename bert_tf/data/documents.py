@@ -39,6 +39,7 @@ _ABBREVIATIONS = frozenset((
     "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "e.g", "i.e", "u.s",
     "u.k", "a.m", "p.m"))
 _ENOUGH = 1 + max(map(len, _ABBREVIATIONS))  # last characters, to tell whether a word is one
+_NUMBERED = re.compile(r"\d+\.")
 _LAST_WORD = re.compile(r"[^\s\"'“‘(\[]*$")
 
 
@@ -83,7 +84,7 @@ def _goes_on(text, start, match):
     word = _LAST_WORD.search(text, max(start, match.start() - _ENOUGH), match.start())[0]
     begin = match.start() - len(word)
     if word.isdecimal():
-        return (begin == start or text[match.end():match.end() + 1].isdecimal()
+        return (begin == start or _NUMBERED.match(text, match.end()) is not None
                 or text[begin - 2:begin] == ". " and text[begin - 3:begin - 2].isdecimal())
     initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
     if word.lower() == "no":  # short for number, or an answer

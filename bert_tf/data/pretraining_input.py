@@ -112,9 +112,10 @@ class PretrainingInput:
             to which it goes evenly from what the folder was made with; `eval` has it throughout.
             None for the latter throughout.
         train_steps: steps of the whole run, where the fraction changes.
-        causal_fraction: fraction of the training examples that a model is to read left to right
-            (Charpentier and Samuel 2024, "GPT or BERT: why not both?"), where masks are dynamic:
-            nothing is masked in these, and what was chosen is predicted at the position before.
+        causal_fraction: fraction, below 1, of the training examples that a model is to read left to
+            right (Charpentier and Samuel 2024, "GPT or BERT: why not both?"), where masks are
+            dynamic: nothing is masked in these, and what was chosen is predicted at the position
+            before.
 
     Raises:
         UsageError: a number is out of its range, or the options do not fit the data.
@@ -124,9 +125,11 @@ class PretrainingInput:
     def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None,
                  eval_examples=None, objective=None, final_masked_lm_prob=None, train_steps=None,
                  causal_fraction=0.0):
-        _Numbers(batch_size=batch_size, seed=seed, eval_examples=eval_examples,
-                 max_predictions_per_seq=max_predictions_per_seq, train_steps=train_steps,
-                 final_masked_lm_prob=final_masked_lm_prob, causal_fraction=causal_fraction)
+        numbers = {"batch_size": batch_size, "seed": seed, "eval_examples": eval_examples,
+                   "max_predictions_per_seq": max_predictions_per_seq, "train_steps": train_steps,
+                   "final_masked_lm_prob": final_masked_lm_prob, "causal_fraction": causal_fraction}
+        _Numbers(**{name: value.item() if isinstance(value, np.generic) else value
+                    for name, value in numbers.items()})
         check_choice("split", split, ("train", "eval"))
         check_choice("objective", objective, (*_REPLACEMENTS, "lm"))
         made = _read_manifest(os.path.join(data_dir, "manifest.json"), split)

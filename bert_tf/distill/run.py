@@ -80,7 +80,7 @@ class DistillationRun(RunFolder):
     def claim(self, inputs):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
         # When the model is evaluated decides which weights are the best.
-        options = {**self.options.stored(), "evaluated_every": self.options.eval_every}
+        options = {**self.options.stored(), "eval_every of the best": self.options.eval_every}
         record = self.path("run.json")
         manifest.check_own(record, _MADE, "objectives")
         read = [path for given in (self.options.teacher, self.options.init) if given
@@ -91,6 +91,7 @@ class DistillationRun(RunFolder):
         if not manifest.finished(record, options, [*inputs, *read], replace,
                                  self.options.verify_inputs):
             self.begin(record, {*_MADE} - {_ANSWERS}, options, [*inputs, *read])
+        if not files.exists(self.path(RESULTS)):  # a start before may have been killed here
             self.keep_answers(inputs)
 
     def keep_answers(self, inputs):
@@ -98,7 +99,8 @@ class DistillationRun(RunFolder):
         record = self.path(_ANSWERS, "asked.json")
         options = {name: getattr(self.options, name) for name in _ASKED}
         read = [*inputs, *model_files(self.options.teacher)]
-        if not manifest.finished(record, options, read, overwrite=True):
+        if not manifest.finished(record, options, read, True, self.options.verify_inputs):
+            files.remove(record)  # first: what is left of a folder is nobody's
             files.remove(self.path(_ANSWERS))
             files.make_folder(self.path(_ANSWERS))
             manifest.write(record, options, read)

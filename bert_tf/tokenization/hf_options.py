@@ -75,9 +75,9 @@ def as_built(values, config):
     for part, kind, classes, options in _OF_CLASSES:
         rules = values.get(part)
         is_one = name in classes if stated is not None else any(
-            key in config for key, _ in options.values())
+            config.get(key) is not None for key, _ in options.values())
         if is_one and isinstance(rules, dict) and rules.get("type") == kind:
-            made = {**rules, **{option: config.get(key, usual)
+            made = {**rules, **{option: usual if config.get(key) is None else config[key]
                                 for option, (key, usual) in options.items()}}
             values = values if made == rules else {**values, part: made}
     return values

@@ -205,7 +205,7 @@ def test_when_a_run_is_evaluated_is_part_of_what_it_is(folder):
         teacher=str(folder / "embedder"), input="texts", output_dir=str(folder / "evaluated")))
     run_module.DistillationRun(options, None).claim([])
     files.write_text(str(folder / "evaluated" / "train_config.json"), "")
-    with pytest.raises(UsageError, match="evaluated_every was None, now 5"):
+    with pytest.raises(UsageError, match="eval_every of the best was None, now 5"):
         run_module.DistillationRun(options.replace(eval_every=5), None).claim([])
 
 

@@ -14,6 +14,7 @@ def test_nearest_bits_of_many_shards(k):
     shards = list(generator.integers(0, 256, (64, 50, 4), dtype=np.uint8))
     shards.append(generator.integers(0, 256, (1, 4), dtype=np.uint8))
     queries = generator.integers(0, 256, (60, 4), dtype=np.uint8)
+    nearest_bits(queries[:1], shards[:1], 1)  # imports what it needs
     tracemalloc.start()
     rows = nearest_bits(queries, shards, k)
     peak = tracemalloc.get_traced_memory()[1]

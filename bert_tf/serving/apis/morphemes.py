@@ -2,6 +2,8 @@
 
 import asyncio
 import concurrent.futures
+import itertools
+import re
 import time
 
 from bert_tf.errors import BertTfError
@@ -9,7 +11,7 @@ from bert_tf.serving.wire.messages import error, quoted
 from bert_tf.tokenization.morphemes import MORPHEMES, Analysed, analyse, parts_of
 
 _STEP = 8000  # characters that are analysed before others have their turn
-_CHARACTERS = 16  # of a token, on average, at most: what is later in a truncated text is not read
+_CHARACTERS = 16  # but blanks, of a token, on average, at most: what is later is not read
 # One, since the analyser has threads of its own. Each request has one step in its queue at most:
 # they take turns, and what was not begun when a request's time ends never begins.
 _thread = concurrent.futures.ThreadPoolExecutor(1, "morphemes")
@@ -50,7 +52,7 @@ def _steps(found, most):
     step."""
     waiting, size = [], 0
     for text, parts in found.items():
-        for part in parts_of(text[:most]):
+        for part in parts_of(text[:_end(text, most)]):
             waiting.append((parts, part))
             size += len(part)
             if size >= _STEP:
@@ -59,7 +61,15 @@ def _steps(found, most):
                 yield True
     _analyse(waiting)
     for text, parts in found.items():
-        found[text] = Analysed("".join(parts) + ("" if most is None else text[most:]))
+        found[text] = Analysed("".join(parts) + text[_end(text, most):])
+
+
+def _end(text, most):
+    """Return where the first `most` characters that are no blanks end; all of the text if None."""
+    if most is None or len(text) <= most:
+        return len(text)
+    found = next(itertools.islice(re.finditer(r"\S", text), most, None), None)
+    return len(text) if found is None else found.start()
 
 
 def _analyse(waiting):

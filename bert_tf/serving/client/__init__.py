@@ -43,7 +43,8 @@ class Client(Methods):
 
     def close(self):
         """End the connection."""
-        self._wire.close()
+        if "_wire" in vars(self):  # else nothing was asked
+            self._wire.close()
 
     def _run(self, steps, timeout):
         deadline = time.monotonic() + (math.inf if timeout is None else timeout)
@@ -117,7 +118,8 @@ class AsyncClient(Methods):
 
     async def close(self):
         """End the connection."""
-        await self._wire.close()
+        if "_wire" in vars(self):  # else nothing was asked
+            await self._wire.close()
 
     async def _run(self, steps, timeout):
         deadline = time.monotonic() + (math.inf if timeout is None else timeout)

@@ -92,7 +92,8 @@ class Address:
         try:
             parts = urllib.parse.urlsplit(f"//{rest}")
             host, port = parts.hostname, parts.port
-        except ValueError:
+            (host or "").encode("idna")  # as connecting does: refuses labels empty or too long
+        except ValueError:  # also a UnicodeError
             host = port = None
         if "@" in rest:  # `text` stands in errors, a password must not
             raise UsageError(explain("an address with a user name", "host:port alone",

@@ -45,6 +45,11 @@ class RestWire:
         elif spec.label is not None:
             path += f"/labels/{urllib.parse.quote(spec.label, safe='')}"
         self._url = f"{scheme}://{address.target}{path}"
+        try:
+            httpx.URL(self._url).host  # noqa: B018 - decodes it, as sending does
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise UsageError(explain(f"the address {address.text!r}: {error}", "the name of a host",
+                                     "http://localhost:8501")) from error
         self._asynchronous = asynchronous
         # The address knows which proxy of the environment counts. How many connections there are is
         # the caller's to bound.

@@ -165,7 +165,8 @@ class Objective(OnEncoder, keras.Model):
         loss = tf.add_n([
             self.loss_scales.get(task, 1.0) * tf.math.divide_no_nan(loss, weights[task])
             for task, loss in self.loss_sums(y_pred, x).items()]
-            + [self._aggregate_additional_loss(loss) for loss in self.losses])
+            + [tf.cast(self._aggregate_additional_loss(loss), tf.float32)
+               for loss in self.losses])
         if several:
             # What Keras reports is a mean by the replicas' rows, of which a last batch has unequal
             # numbers: an equal part of the whole has that mean.

@@ -111,7 +111,9 @@ def texts_of(inputs):
     """Return one or two string tensors `[b]` of the inputs of a model that takes text."""
     if isinstance(inputs, dict):
         names = ["text"] if "text" in inputs else ["text_a", "text_b"]
-        if set(inputs) != set(names):
+        # Labels and weights, which are numbers, are not for here.
+        further = {name for name, value in inputs.items() if value.dtype == "string"} - {*names}
+        if further or not inputs.keys() >= {*names}:
             raise UsageError(explain(f"inputs {sorted(inputs)}",
                                      "input_word_ids, input_mask and input_type_ids, or text "
                                      "alone, or text_a and text_b of a pair"))

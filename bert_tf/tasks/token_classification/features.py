@@ -115,6 +115,6 @@ def _label_ids(examples, labels, units, splits, every):
     if every:
         inside = np.array([numbers.get(name if name == OUTSIDE else f"I-{name[2:]}", _IGNORED)
                            for name in labels], np.int32)
-        tags, first = np.where(first, tags, inside[tags]), slice(None)
+        tags, first = np.where(first, tags, inside[tags]), word >= 0
     label_ids[(splits[row] + position)[first]] = tags[first]
     return label_ids

@@ -93,6 +93,8 @@ def test_what_the_model_does_not_read_is_not_analysed(steps):
     about = model("head", pretokenize="morphemes", long="head")
     [text] = asyncio.run(analysed(about, {"text": ["a" * 1000]}, None))["text"]
     assert text == "A" * 128 + "a" * 872  # a window of 8 tokens
+    [text] = asyncio.run(analysed(about, {"text": [" " * 1000 + "a" * 5]}, None))["text"]
+    assert text == " " * 1000 + "A" * 5  # blanks are no tokens
 
 
 def test_a_model_without_morphemes_takes_texts_as_they_are(steps):

@@ -59,6 +59,8 @@ def test_what_it_is_asked_must_fit_the_signature(protocol, ask):
 @pytest.mark.parametrize(("address", "options", "message"), [
     ("localhost", {}, "expected host:port"), ("ftp://localhost:1", {}, "expected host:port"),
     ("localhost:1/v1", {}, "expected host:port"), ("localhost:x", {}, "expected host:port"),
+    ("server..example:1", {}, "expected host:port"),
+    (f"http://{'a' * 64}:1", {}, "expected host:port"),
     ("http://localhost:1", {"tls": Tls()}, "https://"),
     ("http://me:secret@localhost:1", {}, "^an address with a user name; expected host:port alone"),
     ("localhost:1", {"version": 1, "label": "stable"}, "one of them"),
@@ -70,6 +72,23 @@ def test_what_it_is_asked_must_fit_the_signature(protocol, ask):
 def test_wrong_arguments(address, options, message):
     with pytest.raises(UsageError, match=message):
         Client(address, MODEL, **options)
+
+
+def test_a_host_that_cannot_be_decoded(ask):
+    with pytest.raises(UsageError, match="http://xn--a.invalid:1.*expected the name of a host"):
+        ask("http://xn--a.invalid:1", "embed", ["5"])
+
+
+def test_a_client_that_asked_nothing_connects_to_nothing():
+    for address in ("https://localhost:1", "localhost:1"):
+        with Client(address, MODEL, tls=Tls(ca_file="/nonexistent")):
+            pass
+
+    async def unused():
+        async with AsyncClient("https://localhost:1", MODEL, tls=Tls(ca_file="/nonexistent")):
+            pass
+
+    asyncio.run(unused())
 
 
 @pytest.mark.parametrize("version", [{}, None, 1.5, "", "-1", "x"])

@@ -35,7 +35,7 @@ def test_callbacks_find_out_the_way_of_metrics(options, metric, way, eager, tmp_
 
 class _Adds(Classifier):
     def call(self, batch, training=False):
-        self.add_loss(tf.constant(2.0))
+        self.add_loss(tf.constant(2.0, tf.bfloat16))  # as of a layer in half precision
         return super().call(batch, training)
 
 
