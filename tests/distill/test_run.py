@@ -200,6 +200,23 @@ def test_what_the_teacher_would_say_again_stays_for_another_student(folder):
     assert not answers.exists()
 
 
+def test_the_answers_of_another_teacher_go_after_a_kill_too(folder, monkeypatch):
+    run = folder / "killed"
+    options = complete(distill.DistillConfig(
+        teacher=str(folder / "embedder"), input="texts", output_dir=str(run)))
+    run_module.DistillationRun(options, None).claim([])
+    answers = run / "teacher" / "train" / "000000000.npy"
+    files.write_text(str(answers), "")
+    other = run_module.DistillationRun(options.replace(overwrite=True, dev=0.1), None)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module.DistillationRun, "keep_answers", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            other.claim([])
+    assert answers.exists()
+    other.claim([])
+    assert not answers.exists()
+
+
 def test_when_a_run_is_evaluated_is_part_of_what_it_is(folder):
     options = complete(distill.DistillConfig(
         teacher=str(folder / "embedder"), input="texts", output_dir=str(folder / "evaluated")))
