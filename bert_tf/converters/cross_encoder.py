@@ -18,7 +18,7 @@ LOGITS = {_SECTION: {_KEY: "torch.nn.modules.linear.Identity"}}
 
 
 def notes_of(folder, task):
-    """What to tell about a folder, a tuple of lines.
+    """Return what to tell about a folder, a tuple of lines.
 
     Args:
         folder: with a `config.json`.

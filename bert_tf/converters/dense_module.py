@@ -19,7 +19,7 @@ _PACKAGES = ("sentence_transformers.", "pylate.")
 
 
 def kind_of(stated, source):
-    """The last word of a module's class, which `source` states; UsageError for a class of code
+    """Return the last word of a module's class, which `source` states; UsageError for one of code
     that comes with a folder, which may compute anything under any name."""
     if not str(stated).startswith(_PACKAGES):
         raise UsageError(explain(f"{source}: the module {stated!r}",
@@ -28,7 +28,7 @@ def kind_of(stated, source):
 
 
 def activation_of(stated):
-    """The last word of a class of `torch.nn`; of another the whole name."""
+    """Return the last word of a class of `torch.nn`; of another the whole name."""
     return stated.rpartition(".")[2] if stated.startswith("torch.nn.") else stated
 
 

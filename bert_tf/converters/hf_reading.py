@@ -16,13 +16,13 @@ _NAMES = (OPTIONS, *(f"sentence_{model}_config.json" for model in (
 
 
 def options_of(folder):
-    """The path of the options of the module in a folder."""
+    """Return the path of the options of the module in a folder."""
     sources = [os.path.join(folder, name) for name in _NAMES]
     return next(filter(files.exists, sources), sources[0])
 
 
 def window_of(folder, longest, options=None):
-    """Tokens of a text that are read, an int.
+    """Return how many tokens of a text are read, an int.
 
     Args:
         folder: of the tokenizer.
@@ -57,7 +57,7 @@ def check_end_is_cut(folder):
 
 
 def text_reading(folder, longest, pair, options=None):
-    """The `reading` of a `TextPreprocessor`, a dict; errors as of the functions above.
+    """Return the `reading` of a `TextPreprocessor`, a dict; errors as of the functions above.
 
     Args:
         folder, longest, options: as of `window_of`.
@@ -69,7 +69,7 @@ def text_reading(folder, longest, pair, options=None):
 
 
 def of_labels(checkpoint, folder):
-    """What the `task.json` of a model of labels has further: `reading`, or nothing.
+    """Return what the `task.json` of a model of labels has further: `reading`, or nothing.
 
     A model without a tokenizer reads no text, and questions are read by windows of their own.
 

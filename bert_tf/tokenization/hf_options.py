@@ -59,7 +59,7 @@ def word_piece(config, path):
 
 
 def as_built(values, config):
-    """What a `tokenizer.json` has, with the rules that transformers makes of the configuration.
+    """Return a `tokenizer.json` with the rules that transformers makes of the configuration.
 
     A class takes its usual value for what the configuration leaves out. Where none is named, an
     option that is stated tells that it is one of these.
