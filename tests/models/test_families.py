@@ -7,7 +7,7 @@ import tensorflow as tf
 from harness import mirrored
 
 from bert_tf.config import ModelConfig
-from bert_tf.models.backbone import Backbone
+from bert_tf.models.backbone import INPUTS, Backbone
 from bert_tf.models.families import build_encoder
 
 pytestmark = pytest.mark.graphs_as_written
@@ -46,6 +46,23 @@ def test_outputs_on_request():
     assert [x.shape for x in outputs["attention_probs"]] == [(3, 2, 9, 9)] * 2
     np.testing.assert_allclose(tf.reduce_sum(outputs["attention_probs"][0], -1), 1.0, atol=1e-5)
     assert set(build_encoder(TINY)(batch())) == {"sequence_output", "pooled_output"}
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"family": "albert", "embedding_size": 8}, {"family": "modernbert"},
+    {"family": "gpt", "attention": "causal", "type_vocab_size": 0},
+    {"family": "static", "num_hidden_layers": 0}])
+def test_shapes_are_those_of_a_trace(options):
+    model = build_encoder(ModelConfig.from_dict({**TINY.to_dict(), "family": "bert", **options}),
+                          encoder_outputs=True, attention_probs=True)
+    traced = super(Backbone, model.backbone).compute_output_spec(
+        {name: keras.KerasTensor((None, None), "int32") for name in INPUTS})
+    told, traced = (keras.tree.map_structure(lambda each: (tuple(each.shape), each.dtype), spec)
+                    for spec in (model.output, traced))
+    assert told == traced
+    with pytest.raises(ValueError, match="inputs without input_mask"):
+        model.backbone({name: keras.Input((None,), dtype="int32")
+                        for name in ("input_word_ids", "input_type_ids")})
 
 
 @pytest.mark.parametrize("policy", [
