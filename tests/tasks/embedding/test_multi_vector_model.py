@@ -1,6 +1,8 @@
 """Vectors of tokens: what of a text has one, their formula by hand, MaxSim, and that they are
 kept."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -22,12 +24,17 @@ def make(reading=(16,), **options):
                                preprocessor=make_preprocessor(*reading))
 
 
+@functools.cache
+def an_encoder():
+    return build_encoder(CONFIG)
+
+
 def by_formula(model, ids, seen=None):
     """The vectors of all of one text's tokens, of which the first `seen` are seen by others."""
     mask = np.arange(len(ids)) < (len(ids) if seen is None else seen)
     inputs = {"input_word_ids": [ids], "input_mask": [mask.astype(int)],
               "input_type_ids": [[0] * len(ids)]}
-    encoder = build_encoder(CONFIG)
+    encoder = an_encoder()
     encoder.set_weights(model.encoder.get_weights())
     states = encoder({name: np.array(values) for name, values in inputs.items()})
     vectors = states["sequence_output"][0].numpy() @ model.projection.kernel.numpy()
@@ -49,6 +56,10 @@ def test_queries_are_filled_up_with_masks(attends, padding_free):
         expected = by_formula(model, ids + [VOCABULARY.mask_id] * (6 - len(ids)),
                               None if attends else len(ids))
         np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_queries_grow_by_so_many_masks_at_least():
+    model = make()
     [plain] = make(expansion=0).vectors(["a"], "query")
     np.testing.assert_allclose(plain, by_formula(model, ids_of(["a"])), atol=1e-5)
     [longer] = make(expansion=4).vectors(["a b c d e"], "query")  # at least 4, at most 6
