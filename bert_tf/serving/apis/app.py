@@ -58,7 +58,7 @@ class Apis:
         protocol, route, name = found
         status, headers = 200, ()
         try:
-            answer = await self._answer(route, name, scope, receive)
+            answer = await self._answer(protocol, route, name, scope, receive)
             headers, document = answer.headers, answer.document
             body = dump(document) if answer.size <= _AT_ONCE else await asyncio.to_thread(
                 dump, document)
@@ -107,11 +107,12 @@ class Apis:
             return await tasks.only(self.backend, None, deadline)
         return await tasks.find(self.backend, name, deadline)
 
-    async def _answer(self, route, name, scope, receive):
+    async def _answer(self, protocol, route, name, scope, receive):
         """The `Answer` to a request; what a model is asked is counted.
 
         Args:
-            route: of a protocol's `ROUTES`.
+            protocol: the file of one.
+            route: of its `ROUTES`.
             name: of the model that the path says, or None.
         """
         backend, timeout = self.backend, self.settings.timeout
@@ -127,7 +128,8 @@ class Apis:
             async with self._bodies.read(scope, receive) as (body, packed):
                 asked = await backend.decode(route.read, body, packed, deadline=deadline)
             if about is None:
-                about = await (tasks.only(backend, route.task, deadline) if asked.model is None
+                about = await (tasks.only(backend, route.task, deadline, protocol.OF_MODEL)
+                               if asked.model is None
                                else tasks.find(backend, asked.model, deadline))
             answer = await self._answer_of(about, route, asked, deadline)
             status = "OK"
