@@ -19,7 +19,7 @@ CORS = ((b"access-control-allow-origin", b"*"),
         (b"access-control-allow-methods", b"POST, GET"),
         # The star is for all others, such as those of OpenAI's client (Fetch standard, 4.8).
         (b"access-control-allow-headers", b"Authorization, *"))
-_AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is written in the event loop
+_AT_ONCE = 1 << 20  # bytes up to which an answer is written in the event loop
 _VERSIONS = 3  # that may follow one another while a request is answered
 _OF_MODEL = "/models/"
 _log = logging.getLogger(__name__)
@@ -59,9 +59,9 @@ class Apis:
         status, headers = 200, ()
         try:
             answer = await self._answer(protocol, route, name, scope, receive)
-            headers, document = answer.headers, answer.document
-            body = dump(document) if answer.size <= _AT_ONCE else await asyncio.to_thread(
-                dump, document)
+            headers = answer.headers
+            body = _written(answer.document) if answer.size <= _AT_ONCE else (
+                await asyncio.to_thread(_written, answer.document))
         except Exception as problem:
             status, body = self._refused(protocol, scope, problem)
         await send({"type": "http.response.start", "status": status,
@@ -150,6 +150,10 @@ class Apis:
                     tasks.Call(self.backend, about, deadline, self.settings.max_tokens), asked)
             about = await self.backend.about(about.name, deadline)
         raise error("not_now")
+
+
+def _written(document):
+    return dump(document() if callable(document) else document)
 
 
 class _Plain:

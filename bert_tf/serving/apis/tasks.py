@@ -105,15 +105,13 @@ async def embed(call, texts, *, truncate=True, prompt=None):
 async def weigh(call, texts, *, truncate=True, prompt=None):
     """The tokens that weigh most in texts; arguments as of `embed`.
 
-    Returns: for each text a list of `(token id, weight)`, heaviest first, and the number of tokens
-        that were read.
+    Returns: token ids int32 and weights float32 `[N, terms]`, heaviest first; int32 `[N]`, how many
+        of them each text has; and the number of tokens that were read.
     """
     outputs, tokens = await _of_texts(call, WEIGHS, texts, truncate, prompt)
     if "term_ids" not in outputs:  # an export of before
         raise refusal("no_weights", Kind.UNFIT, "model", name=call.about.name)
-    columns = (outputs[name].tolist() for name in ("term_ids", "weights", "num_terms"))
-    return [list(zip(ids[:count], weights[:count], strict=True))
-            for ids, weights, count in zip(*columns, strict=True)], tokens
+    return outputs["term_ids"], outputs["weights"], outputs["num_terms"], tokens
 
 
 async def _of_texts(call, task, texts, truncate, prompt):
