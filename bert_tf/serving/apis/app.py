@@ -19,7 +19,7 @@ CORS = ((b"access-control-allow-origin", b"*"),
         (b"access-control-allow-methods", b"POST, GET"),
         # The star is for all others, such as those of OpenAI's client (Fetch standard, 4.8).
         (b"access-control-allow-headers", b"Authorization, *"))
-_AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is written in the event loop
+_AT_ONCE = 1 << 20  # bytes up to which an answer is written in the event loop
 _VERSIONS = 3  # that may follow one another while a request is answered
 _OF_MODEL = "/models/"
 _log = logging.getLogger(__name__)
@@ -58,10 +58,10 @@ class Apis:
         protocol, route, name = found
         status, headers = 200, ()
         try:
-            answer = await self._answer(route, name, scope, receive)
-            headers, document = answer.headers, answer.document
-            body = dump(document) if answer.size <= _AT_ONCE else await asyncio.to_thread(
-                dump, document)
+            answer = await self._answer(protocol, route, name, scope, receive)
+            headers = answer.headers
+            body = _written(answer.document) if answer.size <= _AT_ONCE else (
+                await asyncio.to_thread(_written, answer.document))
         except Exception as problem:
             status, body = self._refused(protocol, scope, problem)
         await send({"type": "http.response.start", "status": status,
@@ -107,11 +107,12 @@ class Apis:
             return await tasks.only(self.backend, None, deadline)
         return await tasks.find(self.backend, name, deadline)
 
-    async def _answer(self, route, name, scope, receive):
+    async def _answer(self, protocol, route, name, scope, receive):
         """The `Answer` to a request; what a model is asked is counted.
 
         Args:
-            route: of a protocol's `ROUTES`.
+            protocol: the file of one.
+            route: of its `ROUTES`.
             name: of the model that the path says, or None.
         """
         backend, timeout = self.backend, self.settings.timeout
@@ -127,7 +128,8 @@ class Apis:
             async with self._bodies.read(scope, receive) as (body, packed):
                 asked = await backend.decode(route.read, body, packed, deadline=deadline)
             if about is None:
-                about = await (tasks.only(backend, route.task, deadline) if asked.model is None
+                about = await (tasks.only(backend, route.task, deadline, protocol.OF_MODEL)
+                               if asked.model is None
                                else tasks.find(backend, asked.model, deadline))
             answer = await self._answer_of(about, route, asked, deadline)
             status = "OK"
@@ -148,6 +150,10 @@ class Apis:
                     tasks.Call(self.backend, about, deadline, self.settings.max_tokens), asked)
             about = await self.backend.about(about.name, deadline)
         raise error("not_now")
+
+
+def _written(document):
+    return dump(document() if callable(document) else document)
 
 
 class _Plain:

@@ -41,9 +41,10 @@ class Answer(NamedTuple):
     """What is answered.
 
     Attributes:
-        document: for `rest_text.dump`.
+        document: for `rest_text.dump`, or a function without arguments that makes it.
         headers: fields of the head, pairs of bytes.
-        size: bytes of arrays in the document: large ones are written in a thread.
+        size: bytes in memory of what the document has much of: a large one is made and written in
+            a thread, where others are answered meanwhile.
     """
 
     document: Any

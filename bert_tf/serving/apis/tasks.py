@@ -58,13 +58,14 @@ async def find(backend, name, deadline):
         raise refusal("no_model", Kind.NO_MODEL, "model", name=name) from problem
 
 
-async def only(backend, task, deadline):
+async def only(backend, task, deadline, of_model=True):
     """The `About` of the one model that a request which names none can mean.
 
     That is the only one made for the task, else the only one that can do it.
 
     Args:
         task: `EMBEDS`, `RANKS`, `CLASSIFIES` or `WEIGHS`; None for any.
+        of_model: whether the path may name a model, as of a protocol's `OF_MODEL`; else a field.
     """
     found = []
     for name in backend.names():
@@ -79,7 +80,8 @@ async def only(backend, task, deadline):
             return fit[0]
     if able:
         raise refusal("several_models", Kind.NO_MODEL, "model",
-                      names=", ".join(about.name for about in able))
+                      names=", ".join(about.name for about in able),
+                      way="/models/NAME before the path" if of_model else "the field model")
     if found and task is not None:
         raise refusal(_CANNOT[task], Kind.UNFIT, "model", name=" or ".join(
             about.name for about in found))
@@ -103,15 +105,13 @@ async def embed(call, texts, *, truncate=True, prompt=None):
 async def weigh(call, texts, *, truncate=True, prompt=None):
     """The tokens that weigh most in texts; arguments as of `embed`.
 
-    Returns: for each text a list of `(token id, weight)`, heaviest first, and the number of tokens
-        that were read.
+    Returns: token ids int32 and weights float32 `[N, terms]`, heaviest first; int32 `[N]`, how many
+        of them each text has; and the number of tokens that were read.
     """
     outputs, tokens = await _of_texts(call, WEIGHS, texts, truncate, prompt)
     if "term_ids" not in outputs:  # an export of before
         raise refusal("no_weights", Kind.UNFIT, "model", name=call.about.name)
-    columns = (outputs[name].tolist() for name in ("term_ids", "weights", "num_terms"))
-    return [list(zip(ids[:count], weights[:count], strict=True))
-            for ids, weights, count in zip(*columns, strict=True)], tokens
+    return outputs["term_ids"], outputs["weights"], outputs["num_terms"], tokens
 
 
 async def _of_texts(call, task, texts, truncate, prompt):

@@ -22,6 +22,7 @@ from bert_tf.serving.wire.request import TooLargeError
 from bert_tf.serving.wire.rest_text import dump
 
 _LABEL = "LABEL_0"  # of a model with one number, as transformers calls it
+_DICT_BYTES = 256  # of one with a number or two
 _SIDES = ("Right", "right")
 # What of ours is which status and type of theirs; another code has its HTTP status and Backend.
 _BY_KIND = {Kind.EMPTY: (400, "Empty"), Kind.TOO_MANY: (413, "Validation"),
@@ -128,10 +129,16 @@ def read_weigh(body, packed, limits):
 async def weigh(call, asked):
     """Answer `Weigh`: for each input tokens with their weights, heaviest first."""
     started = time.monotonic()
-    rows, tokens = await tasks.weigh(call, asked.inputs, truncate=asked.truncate,
-                                     prompt=asked.prompt_name)
-    return Answer([[{"index": token, "value": weight} for token, weight in row] for row in rows],
-                  _counts(started, asked.inputs, tokens))
+    ids, weights, counts, tokens = await tasks.weigh(call, asked.inputs, truncate=asked.truncate,
+                                                     prompt=asked.prompt_name)
+
+    def document():
+        return [[{"index": token, "value": weight}
+                 for token, weight in zip(row[:count], values[:count], strict=True)]
+                for row, values, count in zip(ids.tolist(), weights.tolist(), counts.tolist(),
+                                              strict=True)]
+
+    return Answer(document, _counts(started, asked.inputs, tokens), _DICT_BYTES * ids.size)
 
 
 def read_similarity(body, packed, limits):
@@ -207,12 +214,15 @@ async def predict(call, asked):
     if function not in (None, *own):
         raise refusal("other_scores", Kind.FIELD, "function_to_apply" if asked.as_hub else
                       "raw_scores", name=call.about.name, value=function, wanted=" or ".join(own))
-    answers = [[{"label": labels[place], "score": row[place]}
-                for place in np.argsort(-np.array(row), kind="stable")[:asked.top_k].tolist()]
-               for row in found.tolist()]
-    single = asked.is_single and not asked.as_hub
-    return Answer(answers[0] if single else answers,
-                  _counts(started, [text for row in asked.rows for text in row], tokens))
+
+    def document():
+        answers = [[{"label": labels[place], "score": row[place]}
+                    for place in np.argsort(-np.array(row), kind="stable")[:asked.top_k].tolist()]
+                   for row in found.tolist()]
+        return answers[0] if asked.is_single and not asked.as_hub else answers
+
+    return Answer(document, _counts(started, [text for row in asked.rows for text in row], tokens),
+                  _DICT_BYTES * found.size)
 
 
 def _is_number(about):

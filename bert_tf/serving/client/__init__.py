@@ -42,7 +42,8 @@ class Client(Methods):
         self.close()
 
     def close(self):
-        """End the connection."""
+        """End the connection; nothing can be asked any more."""
+        self._closed = True
         if "_wire" in vars(self):  # else nothing was asked
             self._wire.close()
 
@@ -117,7 +118,8 @@ class AsyncClient(Methods):
         await self.close()
 
     async def close(self):
-        """End the connection."""
+        """End the connection; nothing can be asked any more."""
+        self._closed = True
         if "_wire" in vars(self):  # else nothing was asked
             await self._wire.close()
 

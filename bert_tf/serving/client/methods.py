@@ -52,7 +52,7 @@ class Methods(Steps):
         tls: a `Tls`: an encrypted gRPC connection, or the certificates for `https://`.
 
     Raises:
-        UsageError: an argument is wrong. The methods also raise
+        UsageError: an argument is wrong, or the client is closed. The methods also raise
         RequestError: the server refuses the request, does not answer in time or is not there.
     """
 

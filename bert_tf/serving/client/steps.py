@@ -52,6 +52,7 @@ class Steps:
     """
 
     _asynchronous = False
+    _closed = False
 
     def __init__(self, address, model, *, version=None, label=None, timeout=60.0, retries=5,
                  batch_size=32, concurrency=4, pretokenize=None, pad_to=None, tls=None,
@@ -252,6 +253,8 @@ class Steps:
 
     @contextlib.contextmanager
     def _explained(self):
+        if self._closed:
+            raise UsageError(explain("a client that is closed", attempt="a new one"))
         try:
             yield
         except ServingError as error:

@@ -143,8 +143,15 @@ class ModelStore:
             if isinstance(versions, str):
                 self._say(name, versions)
                 continue  # a folder that is away for a moment ends nothing
+            kept = [version for number, version in sorted(model.versions.items())
+                    if version.state in ("LOADING", "AVAILABLE")
+                    and versions.get(number, version.path) != version.path]
             missing = set(model.config.model_version_policy.specific.versions) - versions.keys()
-            if missing:
+            if kept:
+                self._say(name, f"version {kept[0].number} of {name} stays that of {kept[0].path}: "
+                                f"the one under {model.config.base_path} has the same number; try "
+                                "another number for it")
+            elif missing:
                 self._say(name, f"no version {' '.join(map(str, sorted(missing)))} of {name} under "
                                 f"{model.config.base_path}, which its policy names")
             elif not versions:
@@ -168,8 +175,8 @@ class ModelStore:
             if version is None or version.state == "END" and (
                     not version.aspired or version.path != path):
                 model.versions[number] = Version(number, path)
-            else:
-                version.aspired = True
+            elif version.state == "UNLOADING":
+                version.path = path  # of which it is loaded again
         for number, version in model.versions.items():
             version.aspired = number in paths
         self._next(model)

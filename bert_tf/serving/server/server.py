@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import threading
 
 import tensorflow as tf
 
@@ -68,7 +69,9 @@ async def _serve(settings, attention, indexes):
               + (f", REST and a page for people on port {rest.port}" if rest else ""), flush=True)
         watching = asyncio.ensure_future(_watch_config(core, settings))
         if indexes is not None:
-            await asyncio.to_thread(indexes.warn_of_unowned, core.folders())
+            # It reads every version's files; no stop waits for it, as it would for `to_thread`.
+            threading.Thread(target=indexes.warn_of_unowned, args=(core.folders(),),
+                             daemon=True).start()
         await told
         watching.cancel()
     finally:

@@ -7,7 +7,6 @@ file_system_storage_path_source.cc`.
 import itertools
 import os
 import re
-import urllib.parse
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.wire.messages import error, quoted
@@ -33,7 +32,7 @@ def checked_configs(model_config):
             raise error("listed_twice", name=one.name)
         configs[one.name] = one
     for one in configs.values():
-        if not os.path.isabs(one.base_path) and not urllib.parse.urlparse(one.base_path).scheme:
+        if not os.path.isabs(one.base_path) and not files.is_remote(one.base_path):
             raise error("relative_path", name=one.name, path=one.base_path)
         if files.is_remote(one.base_path):
             try:

@@ -112,7 +112,7 @@ _BY_CODE = {
     "NOT_FOUND": {
         "no_model": "there is no model {name}",
         "no_models": "there is no model yet",
-        "several_models": "several models can be meant: {names}; try /models/NAME before the path",
+        "several_models": "several models can be meant: {names}; try {way}",
         "not_found": "no version is available: {request}",
         "no_version": "model {name} has no version {version}",
         "no_versions": "model {name} has no versions",

@@ -1,7 +1,10 @@
 """Cohere's rerank in front of fake models."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from fake_backend import RANKER, FakeBackend, serving
 from scipy import special
 
 DOCUMENTS = ["a cat", "two black cats", "the black cat", ""]  # 1, 1, 2, 0 words of `QUERY`
@@ -60,3 +63,12 @@ def test_a_document_without_text_and_a_model_that_is_not_there(post):
     assert status == 400 and body["message"].startswith("rank_fields is other names")
     status, body = post("/v2/rerank", model="none", query=QUERY, documents=["a"])
     assert (status, body) == (404, {"message": "there is no model none"})
+
+
+def test_a_request_that_may_mean_several_rerankers():
+    backend = FakeBackend(RANKER, dataclasses.replace(RANKER, name="other"))
+    with serving(backend) as client:
+        answer = client.post("/v1/rerank", json={"query": QUERY, "documents": ["a"]})
+    backend.close()
+    assert answer.status_code == 404 and answer.json() == {
+        "message": "several models can be meant: other, ranker; try the field model"}

@@ -1,13 +1,14 @@
 """The API of text-embeddings-inference in front of fake models."""
 
 import asyncio
+import threading
 import types
 
 import numpy as np
 import pytest
 from fake_backend import EMBEDDER, MOODS, RANKER, FakeBackend, serving, unit, vector
 
-from bert_tf.serving.apis import tasks
+from bert_tf.serving.apis import app, tasks
 from bert_tf.serving.apis.backend import About
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
@@ -55,6 +56,18 @@ def test_weights_of_tokens(post):
     assert post("/embed", inputs=["나무"], normalize=False)[1] == [vector("나무").tolist()]
     assert post("/models/embedder/embed_sparse", inputs="a") == (424, {
         "error": "model embedder gives no weights of tokens", "error_type": "Backend"})
+
+
+@pytest.mark.parametrize(("path", "text"), [
+    ("/embed_sparse", "a tree"), ("/models/moods/predict", ["a tree"])])
+def test_an_answer_of_many_parts_is_written_beside_the_event_loop(post, monkeypatch, path, text):
+    threads, dump = [], app.dump
+    monkeypatch.setattr(app, "_AT_ONCE", 5_000)
+    monkeypatch.setattr(app, "dump", lambda document: threads.append(
+        threading.current_thread().name) or dump(document))
+    for count in (2, 50):
+        assert len(post(path, inputs=[text] * count)[1]) == count
+    assert [name.startswith("asyncio_") for name in threads] == [False, True]
 
 
 def test_similarity(post):

@@ -263,3 +263,20 @@ print({"tensorflow", "keras", "tensorflow_serving"} & set(sys.modules))
         result = subprocess.run([sys.executable, "-c", code, one, other], capture_output=True,
                                 text=True, check=False)
     assert (result.stdout, result.stderr) == ("set()\n", "")
+
+
+def test_a_closed_client_asks_nothing(protocol):
+    closed = pytest.raises(UsageError, match="a client that is closed; try a new one")
+
+    async def asynchronous(address):
+        async with AsyncClient(address, MODEL) as client:
+            await client.embed("4")
+        with closed:
+            await client.embed("4")
+
+    with ScriptedServer().running(protocol) as address:
+        with Client(address, MODEL) as client:
+            client.embed("4")
+        with closed:
+            client.embed("4")
+        asyncio.run(asynchronous(address))

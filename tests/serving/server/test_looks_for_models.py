@@ -3,10 +3,19 @@
 import asyncio
 import contextlib
 import shutil
+import threading
 
 import pytest
-from fake_models import PRIVATE, add_version, running, settings_of, states, write_config
-from server_harness import wait_until
+from fake_models import (
+    PRIVATE,
+    Loaded,
+    add_version,
+    running,
+    settings_of,
+    states,
+    write_config,
+)
+from server_harness import PATIENCE, wait_until
 
 from bert_tf.serving.server import model_store
 from bert_tf.serving.wire.request import ServingError, Spec
@@ -99,3 +108,39 @@ def test_a_mistyped_path_is_corrected_while_it_is_waited_for(tmp_path, quick_loo
         wait_until(lambda: states(core, "n") == {1: "END"}, "it has failed")
         write_config(tmp_path, text=text.replace('"m"', '"n"').replace("/m", "/second"))
         wait_until(lambda: states(core, "n") == {1: "AVAILABLE"}, "it is loaded from elsewhere")
+
+
+def _with_base_path(folder, path):
+    text = (folder / "models.config").read_text()
+    write_config(folder, text=text.replace(f'"{folder / "m"}"', f'"{path}"'))
+
+
+def test_the_same_number_under_another_base_path_is_told_and_not_loaded(
+        tmp_path, quick_looks, caplog):
+    for name in ("m", "other"):
+        add_version(tmp_path / name)
+    with running(settings_of(tmp_path), watch=True) as (_, core):
+        _with_base_path(tmp_path, tmp_path / "other")
+        told = (f"version 1 of m stays that of {tmp_path}/m/1: the one under {tmp_path}/other has "
+                "the same number; try another number for it")
+        wait_until(lambda: told in caplog.messages, told)
+        assert core.folders() == [f"{tmp_path}/m/1"]
+        add_version(tmp_path / "other", 2)
+        wait_until(lambda: core.folders() == [f"{tmp_path}/other/2"], "the other number answers")
+        assert caplog.messages.count(told) == 1
+
+
+def test_a_version_that_comes_back_while_it_unloads_is_that_of_its_base_path(
+        tmp_path, quick_looks, monkeypatch):
+    for name in ("m", "n", "other"):
+        add_version(tmp_path / name)
+    with running(settings_of(tmp_path, models=("m", "n")), watch=True) as (_, core):
+        both, may_end = (tmp_path / "models.config").read_text(), threading.Event()
+        monkeypatch.setattr(Loaded, "close", lambda loaded: may_end.wait(PATIENCE))
+        write_config(tmp_path, "n")
+        wait_until(lambda: states(core) == {1: "UNLOADING"}, "m is unloading")
+        write_config(tmp_path, text=both)
+        _with_base_path(tmp_path, tmp_path / "other")
+        wait_until(lambda: core.models() == ["m", "n"], "m is configured again")
+        may_end.set()
+        wait_until(lambda: f"{tmp_path}/other/1" in core.folders(), "the other one answers")

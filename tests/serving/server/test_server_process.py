@@ -1,13 +1,17 @@
 """The server as a process: what stops it from starting, TLS, and how it ends."""
 
+import asyncio
 import concurrent.futures
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import threading
 
 import grpc
 import pytest
+from fake_models import add_version, settings_of
 from server_harness import (
     BINARY,
     PATIENCE,
@@ -21,6 +25,8 @@ from server_harness import (
 )
 from small_model import save_small
 from tensorflow_serving.config import model_server_config_pb2
+
+from bert_tf.serving.server import server as server_module
 
 own_words = pytest.mark.skipif(BINARY is not None, reason="the binary says it in other words")
 
@@ -239,3 +245,20 @@ def test_requests_under_way_are_answered_after_sigterm(limited, tmp_path):
         held.release()
         assert arrays(waiting.result())["batch"].tolist() == [1]
     assert server.stop() == 0
+
+
+@own_words
+@pytest.mark.usefixtures("fake_versions")
+def test_a_stop_does_not_wait_for_who_reads_whether_indexes_are_of_served_models(tmp_path):
+    may_end, ended = threading.Event(), []
+
+    class Indexes:
+        def warn_of_unowned(self, folders):
+            os.kill(os.getpid(), signal.SIGTERM)
+            ended.append(may_end.wait(PATIENCE))
+
+    add_version(tmp_path / "m")
+    settings = settings_of(tmp_path, f"--port={free_ports(1)[0]}")
+    asyncio.run(server_module._serve(settings, None, Indexes()))
+    assert ended == []
+    may_end.set()

@@ -177,6 +177,7 @@ def test_a_model_that_is_configured_no_more_is_unloaded(models, server):
 
 @pytest.mark.parametrize("change, pattern", [
     ({"base_path": "not/absolute"}, "absolute"),
+    ({"base_path": "C:\\models"}, "absolute"),
     ({"model_platform": "other"}, "other"),
     ({"model_platform": ""}, "model_platform"),
     ({"name": "plain"}, "plain")])
