@@ -4,10 +4,9 @@ import dataclasses
 import json
 import math
 import sys
-import unicodedata
 
 from bert_tf.data.table_form import AS_FOUND, written_as
-from bert_tf.data.tables import BadRow, attempts, check_unicode, read_rows
+from bert_tf.data.tables import BadRow, attempts, check_unicode, composed, read_rows
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.base.examples import CHOSEN_FROM, TextExample
 
@@ -144,7 +143,7 @@ def _name(where, value, what="label"):
     if isinstance(value, (bool, int)):
         value = json.dumps(value)
     name = check_text(where, value, what).strip()
-    return unicodedata.normalize("NFC", name) if what == "label" else name
+    return composed(name) if what == "label" else name
 
 
 def _number(where, value):
