@@ -143,6 +143,11 @@ def read_text_lines(path, form=AS_FOUND):
             yield f"{path} line {number}", {"text": line}
 
 
+def composed(text):
+    """Return a str as it is known by, whether it came composed (NFC) or decomposed (NFD)."""
+    return unicodedata.normalize("NFC", text)
+
+
 def check_unicode(where, text, what):
     """Return a str if all of it is Unicode.
 
@@ -184,24 +189,20 @@ def _field_names(item):
 
 def _header(fields):
     """Return the names of the columns; of several without one, which have no other, the numbers."""
-    names = [_composed(name.strip()) for name in fields]
+    names = [composed(name.strip()) for name in fields]
     return [name or str(place) for place, name in enumerate(names)] if (
         names.count("") > 1) else names
-
-
-def _composed(name):
-    return unicodedata.normalize("NFC", name)
 
 
 def _places(where, header, width, columns, optional):
     """Return the index of each column in a row of `width` fields."""
     def is_there(column):
-        return _composed(column) in header or (
+        return composed(column) in header or (
             not header and column.isdigit() and int(column) < width)
 
     places = {}
     for column in columns + [*filter(is_there, optional)]:
-        name = _composed(column)
+        name = composed(column)
         if header.count(name) > 1:
             raise UsageError(f"{where}: two columns are named {column!r}")
         if name in header:
@@ -233,7 +234,7 @@ def _value(item, column):
         if not isinstance(item, dict):
             return _MISSING
         if name not in item and not name.isascii():
-            item, name = {_composed(key): value for key, value in item.items()}, _composed(name)
+            item, name = {composed(key): value for key, value in item.items()}, composed(name)
         if name not in item:
             return _MISSING
         item = item[name]

@@ -37,7 +37,7 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.training.best import BEST, best_weights
 from bert_tf.training.config import TrainConfig, keras_policy
 from bert_tf.training.loop import train
-from bert_tf.training.memory import let_go
+from bert_tf.training.memory import MODEL, explained_want_of_memory, let_go
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
 
@@ -125,10 +125,11 @@ class DistillationRun(RunFolder):
         """Train, then write the model folder and the results."""
         options, started = self.options, time.monotonic()
         policy = keras_policy(options.dtype)
-        teacher = load_teacher(options.teacher, dtype=policy, seed=options.seed)
+        with explained_want_of_memory(MODEL):
+            teacher = load_teacher(options.teacher, dtype=policy, seed=options.seed)
         length = self.seq_length(teacher, options.teacher)
         asked = {name: self.features(part, teacher, length) for name, part in texts.items()}
-        with self.strategy.scope():
+        with explained_want_of_memory(MODEL), self.strategy.scope():
             # Another copy of the teacher where it runs with every batch, on every replica.
             running = teacher if self.strategy.num_replicas_in_sync == 1 else load_teacher(
                 options.teacher, dtype=policy, seed=options.seed)
@@ -138,7 +139,24 @@ class DistillationRun(RunFolder):
         self.describe(student, teacher, layers)
         features = self.own_features(texts, student, teacher, asked) if options.init else asked
         self.fit_window(student, teacher, asked, length)
-        # What is refused is refused before the teacher is asked, which may take hours.
+        try:
+            # What is refused is refused before the teacher is asked, which may take hours.
+            data = self.lessons(asked, features, student, teacher)
+            best = self.fit(model, student, data)
+            files.remove(self.path("model"))
+            student.save_pretrained(self.path("model"))
+            checksums.write_sealed(self.path(RESULTS), {
+                "run": manifest.read(self.path("run.json"))["fingerprint"], "metrics": best,
+                "texts": {name: len(part) for name, part in texts.items()},
+                "weights": student.count_params(), "teacher_weights": teacher.count_params(),
+                "seconds": round(time.monotonic() - started, 1)})
+        finally:
+            let_go(self.strategy, [*model.weights, *teacher.weights])
+
+    def lessons(self, asked, features, student, teacher):
+        """Ask the teacher; return `{"train", "dev"}`, each a `TaskInput` of the student's features
+        and the answers."""
+        options = self.options
         answers = {name: teacher_outputs(teacher, part, self.path(_ANSWERS, name))
                    for name, part in asked.items()}
         answers, axes = self.projected(answers, student)
@@ -153,23 +171,22 @@ class DistillationRun(RunFolder):
             data[name] = TaskInput(part, options.batch_size, options.seed,
                                    pad_id=student.config.padding_id, shuffle=name == "train",
                                    epochs=None if name == "train" else 1)
+        return data
+
+    def fit(self, model, student, data):
+        """Train; return the best evaluation, as of which the model's weights are."""
         config = self.train_config(data["train"].steps_per_epoch)
         config.save(self.path("train_config.json"))
         with self.strategy.scope():
             rows = occurring_rows(student, data["train"].token_ids())
             optimizer = build_optimizer(config)
-        best = train(model, optimizer, self.strategy, config, data["train"], data["dev"],
-                     self.path(), keep_best=True, rows=rows)["best"]
-        assign_variables(model.weights, best_weights(self.path()), self.path())
-        files.remove(self.path("model"))
-        student.save_pretrained(self.path("model"))
-        checksums.write_sealed(self.path(RESULTS), {
-            "run": manifest.read(self.path("run.json"))["fingerprint"], "metrics": best,
-            "texts": {name: len(part) for name, part in texts.items()},
-            "weights": student.count_params(), "teacher_weights": teacher.count_params(),
-            "seconds": round(time.monotonic() - started, 1)})
-        let_go(self.strategy, [*model.weights, *teacher.weights, *optimizer.variables,
-                               *([rows.variable] if rows else ())])
+        try:
+            best = train(model, optimizer, self.strategy, config, data["train"], data["dev"],
+                         self.path(), keep_best=True, rows=rows)["best"]
+            assign_variables(model.weights, best_weights(self.path()), self.path())
+            return best
+        finally:
+            let_go(self.strategy, [*optimizer.variables, *([rows.variable] if rows else ())])
 
     def seq_length(self, model, path):
         """Tokens of a text that are read; UsageError if the model has fewer."""

@@ -10,9 +10,8 @@
 import collections
 import dataclasses
 import json
-import unicodedata
 
-from bert_tf.data.tables import BadRow, attempts, column_names, read_rows
+from bert_tf.data.tables import BadRow, attempts, column_names, composed, read_rows
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.corpus import Passage, read_corpus
 from bert_tf.storage import files
@@ -88,11 +87,6 @@ def read_retrieval(options):
         raise BertTfError(explain(f"{options.data}: no query with a relevant passage",
                                   "one or more"))
     return queries, corpus, examples, left_out + len(bad)
-
-
-def composed(text):
-    """Return what a text is known by, whether it came composed (NFC) or decomposed (NFD)."""
-    return unicodedata.normalize("NFC", text)
 
 
 def _resolved(found, places):

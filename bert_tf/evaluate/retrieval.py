@@ -8,10 +8,11 @@ import time
 
 import numpy as np
 
+from bert_tf.data.tables import composed
 from bert_tf.embedder import Embedder, TermWeigher, TokenEmbedder, deciding_files, retriever_of
 from bert_tf.errors import UsageError, explain
 from bert_tf.evaluate.config import BM25
-from bert_tf.evaluate.queries import composed, read_retrieval
+from bert_tf.evaluate.queries import read_retrieval
 from bert_tf.evaluate.run import Evaluation
 from bert_tf.evaluate.systems import Reranker, find, without
 from bert_tf.finetune.results import PREDICTIONS

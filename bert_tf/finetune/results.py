@@ -19,10 +19,12 @@ def spread(records):
     Args:
         records: of finished trials with `metrics`, see `Trial.finish`; at least one.
 
-    Returns: `(mean, deviation)`, each `{metric: float}`; of one trial the deviation is 0.
+    Returns: `(mean, deviation)`, each `{metric: float}`, of the metrics that all trials have; of
+        one trial the deviation is 0.
     """
-    columns = {name: [record["metrics"][name] for record in records]
-               for name in records[0]["metrics"]}
+    measured = [record["metrics"] for record in records]
+    columns = {name: [metrics[name] for metrics in measured] for name in measured[0]
+               if all(name in metrics for metrics in measured)}
     deviation = {name: statistics.stdev(values) if len(values) > 1 else 0.0
                  for name, values in columns.items()}
     return {name: statistics.fmean(values) for name, values in columns.items()}, deviation

@@ -1,6 +1,8 @@
 """Which learning rate, number of epochs and seed are best: the trials of a fine-tuning."""
 
+import functools
 import itertools
+import math
 import os
 
 from bert_tf.errors import DivergedError, explain
@@ -101,4 +103,7 @@ class Search:
         if not sound:
             raise DivergedError(explain(f"every training diverged: {records[0]['diverged']}",
                                         attempt="a smaller --learning_rate"))
-        return better(sound, key=lambda number: records[number]["metrics"][name])
+        # What a trial of an earlier version lacks is no number, and so worse than any.
+        figures = [record.get("metrics", {}).get(name, math.nan) for record in records]
+        return functools.reduce(lambda best, number: number if is_better(
+            better, figures[number], figures[best]) else best, sound)

@@ -5,6 +5,7 @@ import dataclasses
 from bert_tf.data.tables import BadRow
 from bert_tf.errors import BertTfError
 from bert_tf.finetune.config import FinetuneConfig
+from bert_tf.tasks.base.text_files import UnknownLabel
 from bert_tf.tasks.registry import find_task, make_type, tasks
 
 
@@ -37,6 +38,7 @@ def measure(name, several, rows, columns, shards):
     try:
         for example, row in _beside(_labelled(task, rows, columns), predicted):
             if isinstance(example, BadRow):
+                unknown += isinstance(example, UnknownLabel)
                 continue
             # Of several files, an id need not be the only one of its name.
             example = dataclasses.replace(example, id=str(len(examples)))

@@ -76,7 +76,8 @@ class BestEvaluation:
     def judge(self, step, evaluation, model):
         """Remember an evaluation of `model`, and its weights, where it is the best."""
         name, better = self._monitor
-        if self.found and not is_better(better, evaluation[name], self.found[name]):
+        # A checkpoint of an earlier version may lack the figure that decides now.
+        if self.found and not is_better(better, evaluation[name], self.found.get(name, math.nan)):
             self._no_better += 1
             return
         self._no_better = 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.data.create import create_examples
+from bert_tf.data import chunks, create
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 OPTIONS = {
@@ -48,6 +48,29 @@ def make(text, vocab, tmp_path_factory):
     def made(**changes):
         folder = str(tmp_path_factory.mktemp("data"))
         inputs = changes.pop("inputs", [text])
-        return folder, create_examples(**{
+        return folder, create.create_examples(**{
             **OPTIONS, "input": inputs, "vocab": vocab, "output_dir": folder, **changes})
     return made
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(chunks, "_WINDOW_BYTES", 2000)
+
+
+@pytest.fixture
+def run(text, vocab, tmp_path, options):
+    """Function that makes examples in `tmp_path` with some options changed."""
+    return lambda **changes: create.create_examples(**{
+        **options, "input": text, "vocab": vocab, "output_dir": str(tmp_path), **changes})
+
+
+@pytest.fixture(scope="module")
+def dynamic(make):
+    return make(holdout=0.2)
+
+
+@pytest.fixture(scope="module")
+def static(make):
+    return make(holdout=0.2, masking="static", dupe_factor=2)

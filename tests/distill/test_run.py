@@ -14,7 +14,7 @@ from bert_tf import cli, distill
 from bert_tf.distill import run as run_module
 from bert_tf.distill import teacher as teacher_module
 from bert_tf.distill.complete import complete
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.load import from_pretrained
 from bert_tf.storage import files, manifest, variables
@@ -168,6 +168,37 @@ def test_a_text_is_left_to_train_on(folder):
         teacher="teacher", input="texts", output_dir="run", dev=0.999))
     texts = run_module.DistillationRun(options, None).read_texts([str(folder / "texts.txt")])
     assert len(texts["train"]) == 1 and len(texts["dev"]) > 1
+
+
+@pytest.mark.parametrize("name", ["load_teacher", "build_student"])
+def test_a_model_that_does_not_fit_is_told(name, monkeypatch):
+    def build(*arguments, **options):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+    options = complete(distill.DistillConfig(teacher="teacher", input="texts", output_dir="run"))
+    run = run_module.DistillationRun(options, tf.distribute.get_strategy())
+    run.seq_length = run.features = lambda *arguments: None
+    monkeypatch.setattr(run_module, "load_teacher", lambda *arguments, **options: None)
+    monkeypatch.setattr(run_module, name, build)
+    with pytest.raises(BertTfError, match="out of memory: the model .*; try a smaller model or"):
+        run.train({})
+
+
+def test_what_has_failed_takes_no_memory_after_it(folder, monkeypatch, eager):
+    """Several distillations of one process would add up."""
+    held = []
+
+    def train(model, optimizer, *arguments, **options):
+        held.extend([*model.weights, *optimizer.variables])
+        raise BertTfError("the machine failed")
+
+    monkeypatch.setattr(run_module, "train", train)
+    (folder / "few.txt").write_text("the film\n\nthe end\n\na film\n")
+    options = distill.DistillConfig(**vars(distill._parser().parse_args(arguments(
+        folder, "--static", "--input", str(folder / "few.txt"), name="failed"))))
+    with pytest.raises(BertTfError, match="the machine failed"):
+        distill.distill(options)
+    assert held and all(variable.value.read_value().shape == () for variable in held)
 
 
 def test_what_the_teacher_said_is_no_work_to_lose(folder):

@@ -73,6 +73,18 @@ def test_a_trial_that_diverged_is_never_the_best():
         search(lambda *settings: None)
 
 
+@pytest.mark.parametrize("better", [min, max])
+def test_a_trial_without_the_metric_is_never_the_best(better):
+    """One of an earlier version may lack it, and of another it may be nan."""
+    run = types.SimpleNamespace(type=Monitored(better))
+    records = [{"metrics": {"f1": 1.0}}, {"diverged": "train loss is NaN"},
+               {"metrics": {"f1": 1.0, "score": float("nan")}},
+               {"metrics": {"f1": 0.5, "score": 0.5}}, {"metrics": {"f1": 0.5, "score": 0.5}}]
+    assert Search(run).best_of(records) == 3
+    assert Search(run).best_of(records[:2]) == 0
+    assert spread([records[0], records[3]])[0] == {"f1": 0.75}
+
+
 def test_the_weights_of_the_best_trial_alone_are_kept(monkeypatch):
     """Which is not the last one, and neither the one that diverged."""
     scores, held, most = {1e-5: 1, 2e-5: 4, 3e-5: None, 4e-5: 2, 5e-5: 3}, set(), 0

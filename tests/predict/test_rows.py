@@ -45,6 +45,15 @@ def test_rows_with_a_label_that_the_model_does_not_know_are_counted(write_file):
     assert (metrics["accuracy"], counts) == (1, [1, 1])
 
 
+def test_so_they_are_where_the_labels_are_those_of_the_task(write_file):
+    """A row without a label is none of them."""
+    rows = rows_of([write_file("a.tsv", "text\tlabel\na\t1\nb\t2\nc\t\n")])
+    (block,) = rows.blocks(bad=None)
+    told = {"label": "1", "probabilities": {"0": 0, "1": 1}}
+    metrics, *counts = measure("polarity", False, rows, {}, [(block.places, [told] * 3)])
+    assert (metrics["accuracy"], counts) == (1, [1, 1])
+
+
 def test_answers_are_measured_whatever_their_ids(tmp_path):
     paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
     for path, answer in zip(paths, ("Ann", "Bob"), strict=True):

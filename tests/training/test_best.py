@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_tf.errors import BertTfError
-from bert_tf.training.best import best_weights
+from bert_tf.training.best import BestEvaluation, best_weights
 
 pytestmark = pytest.mark.usefixtures("eager")
 OPTIONS = {"strategy": "one_device", "eval_every": 1, "log_every": 100}
@@ -55,6 +55,15 @@ def test_no_number_is_never_the_better_one(tiny, better):
     assert not (tiny.root / "run/best").exists()
     with pytest.raises(BertTfError, match="no weights of a best evaluation"):
         best_weights(str(tiny.root / "run"))
+
+
+def test_the_best_of_an_earlier_version_may_lack_what_decides(tmp_path):
+    best = BestEvaluation(str(tmp_path), ("character_f1", max), patience=1)
+    best.restore({"best": {"step": 2, "f1": 50.0}, "no_better": 0})
+    best.judge(3, {"f1": 40.0, "character_f1": 60.0}, model=None)
+    assert best.found == {"step": 3, "f1": 40.0, "character_f1": 60.0} and not best.is_over
+    best.judge(4, {"f1": 70.0, "character_f1": 50.0}, model=None)
+    assert best.found["step"] == 3 and best.is_over
 
 
 def test_the_loss_on_held_out_examples_by_itself(tiny):

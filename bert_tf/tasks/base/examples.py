@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import json
 
+from bert_tf.data.tables import composed
 from bert_tf.errors import BertTfError, UsageError, check_choice
 
 CHOSEN_FROM = 0.5  # probability from which on a text has one of several labels
@@ -123,8 +124,15 @@ class TextExample(Example):
         return {"text": self.text_a, **second, "gold": self.label}
 
 
+def numbers_of(labels):
+    """Return `{label: its place}`, by composed names: a published model may have 긍정 in jamo."""
+    return {composed(name): number for number, name in enumerate(labels)}
+
+
 def number_of(name, numbers, example, what="label"):
-    """Return `numbers[name]`; BertTfError with the example's file and line for an unknown label."""
+    """Return the number that `numbers_of` gives a label; BertTfError with the example's file and
+    line for an unknown one."""
+    name = composed(name)
     if name not in numbers:
         try:
             check_choice(what, name, numbers)

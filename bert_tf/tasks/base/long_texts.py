@@ -8,7 +8,7 @@ from bert_tf.models.families import INPUTS
 _AT_ONCE = 32  # windows
 
 
-def average_windows(inputs, vectors_of, spec, together=False):
+def average_windows(inputs, vectors_of, spec, training=False, jit_compile=False):
     """Average the windows' vectors; a window without a real token does not count.
 
     Dropout draws by a window's position among those of its replica, so that another number of
@@ -19,8 +19,10 @@ def average_windows(inputs, vectors_of, spec, together=False):
             `[b, windows, seq_length]`.
         vectors_of: from such a dict of `[w, seq_length]` to float `[w, width]`.
         spec: `tf.TensorSpec` of what it gives.
-        together: whether all windows are computed together, as gradients need them and XLA, which
-            knows no open number of parts; else some at a time, see `in_parts`.
+        training: whether gradients are taken, which need all windows together.
+        jit_compile: whether XLA compiles the graph, where there is one: it knows no open number
+            of parts, so that all windows are computed together. Else some are at a time, see
+            `in_parts`.
 
     Returns: float `[b, width]`.
     """
@@ -28,7 +30,8 @@ def average_windows(inputs, vectors_of, spec, together=False):
     # Without static sizes Keras cannot tell the rank.
     windows = {name: tf.ensure_shape(tf.boolean_mask(inputs[name], real), [None, None])
                for name in INPUTS}
-    if together and not is_for_inference():  # an export is not compiled as its model is
+    compiled = jit_compile and not tf.executing_eagerly()
+    if (training or compiled) and not is_for_inference():  # nor is an export compiled
         vectors = vectors_of(windows)
     else:
         [vectors] = in_parts(lambda part: [vectors_of(part)], windows, spec)

@@ -4,8 +4,8 @@ import bisect
 import collections
 import hashlib
 import json
-import unicodedata
 
+from bert_tf.data.tables import composed
 from bert_tf.errors import UsageError, explain
 
 _SPREAD = 5  # parts of equal size that the numbers of a regression are divided into
@@ -74,8 +74,8 @@ def _units(examples, seed):
 def content_digests(example):
     """Return hashes of what an example is recognized by, see `Example.known_by`, composed (NFC) or
     not: list of bytes."""
-    return [hashlib.blake2b(json.dumps([text and unicodedata.normalize("NFC", text)
-                                        for text in content]).encode(), digest_size=16).digest()
+    return [hashlib.blake2b(json.dumps([text and composed(text) for text in content]).encode(),
+                            digest_size=16).digest()
             for content in example.known_by]
 
 

@@ -4,10 +4,9 @@ import dataclasses
 import json
 import math
 import sys
-import unicodedata
 
 from bert_tf.data.table_form import AS_FOUND, written_as
-from bert_tf.data.tables import BadRow, attempts, check_unicode, read_rows
+from bert_tf.data.tables import BadRow, attempts, check_unicode, composed, read_rows
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.base.examples import CHOSEN_FROM, TextExample
 
@@ -27,6 +26,10 @@ class Columns:
 
 class BadLabel(BadRow):
     """A row with a proper text, whose label is none of the task's."""
+
+
+class UnknownLabel(BadLabel):
+    """One whose label is a name, though none of the task's."""
 
 
 def read_texts(path, columns, problem="single_label", labels=None, limits=None,
@@ -77,9 +80,9 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
                 probabilities = _probabilities(where, label, problem)
                 label = _likeliest(probabilities, problem)
             label = parse(where, label)
-            _check_label(where, probabilities or label, labels, limits)
         except BadRow as error:
             raise BadLabel(str(error)) from error
+        _check_label(where, probabilities or label, labels, limits)
         return TextExample(id, text_a, text_b, label, where=where, probabilities=probabilities,
                            group=None if columns.group is None else str(row[columns.group]))
 
@@ -144,7 +147,7 @@ def _name(where, value, what="label"):
     if isinstance(value, (bool, int)):
         value = json.dumps(value)
     name = check_text(where, value, what).strip()
-    return unicodedata.normalize("NFC", name) if what == "label" else name
+    return composed(name) if what == "label" else name
 
 
 def _number(where, value):
@@ -188,10 +191,10 @@ def _likeliest(probabilities, problem):
 def _check_label(where, label, labels, limits):
     if isinstance(label, float):
         if limits and not limits[0] <= label <= limits[1]:
-            raise BadRow(explain(f"{where}: label {label:g}", f"{limits[0]:g} to {limits[1]:g}"))
+            raise BadLabel(explain(f"{where}: label {label:g}", f"{limits[0]:g} to {limits[1]:g}"))
     elif labels is not None:
         for name in [label] if isinstance(label, str) else label:
             try:
                 check_choice("label", name, labels)
             except UsageError as error:
-                raise BadRow(f"{where}: {error}") from None
+                raise UnknownLabel(f"{where}: {error}") from None

@@ -181,7 +181,7 @@ class Classifier(ScoresPairs, LabelledModel):
             return super()._logits(batch, output, training)
         return average_windows(
             batch, lambda windows: super(Classifier, self)._logits(windows, output, training),
-            tf.TensorSpec([None, len(self.labels)]), training or self.jit_compile)
+            tf.TensorSpec([None, len(self.labels)]), training, self.jit_compile)
 
     def _hidden(self, batch, output, training):
         if len(batch["input_word_ids"].shape) == 2:
@@ -189,7 +189,7 @@ class Classifier(ScoresPairs, LabelledModel):
         return average_windows(  # many windows are added up: in float32 whatever they come in
             batch, lambda windows: tf.cast(
                 super(Classifier, self)._hidden(windows, output, training), tf.float32),
-            tf.TensorSpec([None, self.width]), training or self.jit_compile)
+            tf.TensorSpec([None, self.width]), training, self.jit_compile)
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""

@@ -6,6 +6,7 @@ import textwrap
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.tables import composed
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tasks.base.examples import CHOSEN_FROM
 from bert_tf.tasks.base.regression_metrics import regression_metrics
@@ -155,7 +156,7 @@ class Classification(TaskType):
             return None
         if self.problem == "regression":
             return {"score": row["score"]}
-        if not set(self._names(example)) <= set(row["probabilities"]):
+        if not set(self._names(example)) <= set(map(composed, row["probabilities"])):
             return None
         chosen = {"labels": row["chosen"]} if self.problem == "multi_label" else {}
         return {"label": row["label"], "scores": dict.fromkeys(row["probabilities"]), **chosen}
@@ -165,7 +166,7 @@ class Classification(TaskType):
         gold, predicted = self._both(examples, predictions)
         if self.problem == "regression":
             return regression_metrics(gold, predicted)
-        labels = list(predictions[0]["scores"])
+        labels = _composed_labels(predictions)
         measure = multi_label_metrics if self.problem == "multi_label" else classification_metrics
         return measure(gold, predicted, labels)
 
@@ -187,11 +188,11 @@ class Classification(TaskType):
         if self.problem == "regression":
             return []
         gold, predicted = self._both(examples, predictions)
-        return write_confusion(folder, gold, predicted, list(predictions[0]["scores"]))
+        return write_confusion(folder, gold, predicted, _composed_labels(predictions))
 
     def _refuse_unknown(self, examples, known, what, expected="", attempt=""):
         """Raise BertTfError where examples have other labels than the `known` ones."""
-        known = set(known)
+        known = set(map(composed, known))
         unknown = [(name, example.where) for example in examples
                    for name in self._names(example) if name not in known]
         if unknown:
@@ -202,19 +203,28 @@ class Classification(TaskType):
                                       f"{unknown[0][1]}", expected, attempt))
 
     def _names(self, example):
-        """Return the names of the labels of an example, a tuple; of a number none."""
-        return tuple(example.label_probabilities)
+        """Return the names of the labels of an example, a tuple, composed; of a number none."""
+        return tuple(map(composed, example.label_probabilities))
 
     def _both(self, examples, predictions):
-        """Return the labels and the predictions, two lists."""
+        """Return the labels and the predictions, two lists, composed: a model may have its own in
+        jamo."""
         for example in examples:
             if example.label is None:
                 raise BertTfError(explain(f"{example.where}: no label", "one in every example"))
         if self.problem == "multi_label":
-            return ([tuple(example.label) for example in examples],
-                    [tuple(line["labels"]) for line in predictions])
-        key = "score" if self.problem == "regression" else "label"
-        return [example.label for example in examples], [line[key] for line in predictions]
+            return ([tuple(map(composed, example.label)) for example in examples],
+                    [tuple(map(composed, line["labels"])) for line in predictions])
+        if self.problem == "regression":
+            return ([example.label for example in examples],
+                    [line["score"] for line in predictions])
+        return ([composed(example.label) for example in examples],
+                [composed(line["label"]) for line in predictions])
+
+
+def _composed_labels(predictions):
+    """Return all labels of the model; two that are spelled in two forms are one."""
+    return list(dict.fromkeys(map(composed, predictions[0]["scores"])))
 
 
 TYPE = Classification

@@ -179,7 +179,7 @@ def embed_tokens(encoder, pooling, inputs, training=False, jit_compile=False):
                                  "long='head' of the preprocessor"))
     width = pooling.width(encoder.output["sequence_output"].shape[-1])
     return pooling.normalized(average_windows(
-        inputs, vectors_of, tf.TensorSpec([None, width]), training or jit_compile))
+        inputs, vectors_of, tf.TensorSpec([None, width]), training, jit_compile))
 
 
 def pool_outputs(pooling, inputs, outputs):

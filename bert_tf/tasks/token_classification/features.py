@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.tables import composed
 from bert_tf.data.task_input import Features, Ragged
-from bert_tf.tasks.base.examples import number_of
+from bert_tf.tasks.base.examples import number_of, numbers_of
 from bert_tf.tasks.token_classification.examples import OUTSIDE
 from bert_tf.tokenization.morphemes import analysed_places, original_offsets, pretokenize
 
@@ -105,7 +106,7 @@ def _label_ids(examples, labels, units, splits, every):
 
     `every` unit of a word has one, or only its first.
     """
-    numbers = {name: index for index, name in enumerate(labels)}
+    numbers = numbers_of(labels)
     tags = [number_of(tag, numbers, example, "tag") for example in examples
             for tag in example.tags]
     word, row, position = units.T
@@ -114,7 +115,7 @@ def _label_ids(examples, labels, units, splits, every):
     tags = np.array(tags, np.int32)[word]
     if every:
         inside = np.array([numbers.get(name if name == OUTSIDE else f"I-{name[2:]}", _IGNORED)
-                           for name in labels], np.int32)
+                           for name in map(composed, labels)], np.int32)
         tags, first = np.where(first, tags, inside[tags]), word >= 0
     label_ids[(splits[row] + position)[first]] = tags[first]
     return label_ids

@@ -7,10 +7,9 @@ neighbours, becomes the second, and a broken sequence a sound one.
 
 import itertools
 import re
-import unicodedata
 
 from bert_tf.data.table_form import AS_FOUND, is_table
-from bert_tf.data.tables import BadRow, attempts, read_rows
+from bert_tf.data.tables import BadRow, attempts, composed, read_rows
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tasks.base.text_files import check_text
@@ -230,7 +229,7 @@ def _units(where, text):
 def _checked_tag(where, tag):
     if not isinstance(tag, str) or not _TAG.fullmatch(tag):
         raise BadRow(explain(f"{where}: tag {str(tag)[:40]!r}", "O, B-type or I-type"))
-    return unicodedata.normalize("NFC", tag)
+    return composed(tag)
 
 
 def _example(where, id, words, tags, spaces, group=None, **of_table):

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.tables import composed
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
@@ -172,7 +173,8 @@ class TokenClassification(TaskType):
              "where": example.where}
             for example, line in zip(examples, predictions, strict=True)
             if (right := _right(example)) != [
-                {name: entity[name] for name in _ENTITY} for entity in line["entities"]]))
+                {**{name: entity[name] for name in _ENTITY}, "label": composed(entity["label"])}
+                for entity in line["entities"]]))
 
 
 def _unit_of(examples):
@@ -185,7 +187,7 @@ def _right(example):
     """Return the entities that the example's tags make, `_ENTITY` of each."""
     text, starts = example.text, example.starts
     spans = [(kind, starts[first], starts[last] + len(example.words[last]))
-             for kind, first, last in entities_of(example.tags)]
+             for kind, first, last in entities_of(map(composed, example.tags))]
     return [dict(zip(_ENTITY, (text[start:end], kind, start, end), strict=True))
             for kind, start, end in spans]
 
@@ -209,9 +211,9 @@ def _tags(example, entities):
 
 
 def _both(examples, predictions):
-    """Return the labels and the predicted tags."""
-    return ([list(example.tags) for example in examples],
-            [line["tags"] for line in predictions])
+    """Return the labels and the predicted tags, composed: a model may have its own in jamo."""
+    return ([list(map(composed, example.tags)) for example in examples],
+            [list(map(composed, line["tags"])) for line in predictions])
 
 
 TYPE = TokenClassification

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -193,3 +194,35 @@ def test_the_texts_of_a_vocabulary_come_once():
     made = examples(3, pairs=True)
     assert make("pair").texts([*made, made[0]]) == [
         text for each in made for text in (each.text_a, each.text_b)]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_model_whose_labels_are_in_jamo_keeps_them(several, tmp_path):
+    """As published ones may be, and those of tables that macOS wrote; tables read are composed."""
+    good, bad = "긍정", "부정"
+    own = [unicodedata.normalize("NFD", name) for name in (good, bad)]
+    kind = make(multi_label=several)
+    made = relabelled(examples(4), lambda number: (good,) if several else good)
+    kind.check_examples(made, {"labels": own}, served=False)
+    model = build(kind, own)
+    assert kind.features(made, model, training=True).rows["label_ids"].tolist() == (
+        [[1, 0]] * 4 if several else [0] * 4)
+    lines = [kind.line(each, np.array([0.9, 0.1]), own) for each in made]
+    assert all(line["labels"] == own[:1] if several else line["label"] == own[0] for line in lines)
+    row = {"label": own[0], "chosen": own[:1], "probabilities": dict.fromkeys(own, 0.5)}
+    for predictions in (lines, [kind.prediction(each, row) for each in made]):
+        assert kind.metrics(made, predictions)["accuracy"] == 1
+    kind.report(made, lines, str(tmp_path))
+    assert json.loads((tmp_path / "confusion.json").read_text())["rows"] == [good, bad]
+    with pytest.raises(BertTfError, match="labels that the model does not know: '중립'"):
+        kind.check_examples(relabelled(made, lambda number: ("중립",) if several else "중립"),
+                            {"labels": own}, served=False)
+
+
+def test_one_label_in_two_forms_is_one_in_metrics():
+    """Earlier versions took 긍정 composed and in jamo for two."""
+    forms = [unicodedata.normalize(form, "긍정") for form in ("NFC", "NFD")]
+    made = relabelled(examples(2), lambda number: ("긍정", "부정")[number])
+    lines = [{"label": name, "scores": dict.fromkeys([*forms, "부정"], 0.3)}
+             for name in (forms[1], "부정")]
+    assert make().metrics(made, lines) == {"accuracy": 1, "mcc": 1, "f1": 1, "macro_f1": 1}

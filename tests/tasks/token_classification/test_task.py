@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import unicodedata
 
 import keras
 import numpy as np
@@ -189,3 +190,22 @@ def test_a_served_model_tells_the_same_of_words_that_text_shows(trained):
     assert kind.metrics(dev, lines)["f1"] == kind.metrics(dev, kind.predict(model, dev))["f1"]
 
 
+
+
+def test_a_model_whose_tags_are_in_jamo_keeps_them(tmp_path):
+    """Tags that are read are composed."""
+    own = [unicodedata.normalize("NFD", tag) for tag in ("B-인물", "I-인물", "O")]
+    made = [TagExample("0", ("the", "fine", "end"), ("B-인물", "I-인물", "O"),
+                       (True, True, False))]
+    kind = make("tag")
+    name, further = kind.model_options(own, tokenizer())
+    model = TokenClassifier(config(), seed=1, **further)
+    ids = kind.features(made, model, training=True).rows["label_ids"]
+    assert [number for number in ids.values if number >= 0] == [0, 1, 2]
+    lines = [{"id": "0", "tags": own, "entities": [
+        {"text": "the fine", "label": own[0][2:], "start": 0, "end": 8, "score": 0.9}]}]
+    metrics = kind.metrics(made, lines)
+    assert metrics["f1"] == metrics["accuracy"] == 1
+    kind.report(made, lines, str(tmp_path))
+    assert list(json.loads((tmp_path / "entities.json").read_text())) == ["인물"]
+    assert not (tmp_path / "wrong_sentences.jsonl").read_text()

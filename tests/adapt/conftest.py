@@ -1,0 +1,22 @@
+"""The model and the text of `adapting` on disk."""
+
+import pytest
+from adapting import TEXT, embedder
+
+from bert_tf.adapt import run as run_module
+from bert_tf.pretrain import run as pretrain_module
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Folder with the model folder `embedder`, and `text.txt`."""
+    folder = tmp_path_factory.mktemp("adapt")
+    embedder().save_pretrained(str(folder / "embedder"))
+    (folder / "text.txt").write_text(TEXT)
+    return folder
+
+
+@pytest.fixture
+def unexported(monkeypatch):
+    for module in (run_module, pretrain_module):
+        monkeypatch.setattr(module, "export_saved_model", lambda run, export: export)
