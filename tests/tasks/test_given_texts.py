@@ -165,7 +165,7 @@ class Rows(keras.utils.PyDataset):
         self.begun += 1
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_batches_of_a_py_dataset(classifiers, eager, workers):
     """String tensors were predicted without being analysed; lists and arrays ended in Keras."""
     ours, plain = classifiers

@@ -68,7 +68,8 @@ def load(folder, values):
     return load_tokenizer(str(folder))
 
 
-@pytest.fixture(scope="module", params=["words", "texts", "spaced"])
+@pytest.fixture(scope="module", params=[
+    pytest.param("words", marks=pytest.mark.long), "texts", "spaced"])
 def both(request, tmp_path_factory):
     library = learned(request.param)
     ours = load(tmp_path_factory.mktemp(request.param), json.loads(library.to_str()))
@@ -158,7 +159,7 @@ def test_trimmed(both):
     assert smaller.options == ours.options
 
 
-@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("ordered", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_runs_of_blanks(tmp_path, ordered):
     """Gemma's longest ones come first, so that they are joined one by one from the left."""
     values = json.loads(learned("words").to_str())

@@ -52,7 +52,8 @@ LLAMA_TEXTS = ["I CAN'T, she'll 9876543 unseen unseens FTP/1.1 987\n\n\t한국�
                "", "   ", "The quick brown fox\r\n\r\n   jumps!!\n \xa0over\u3000the <|mask|>."]
 
 
-@pytest.mark.parametrize("pad", ["<|pad|>", "<|end_of_text|>"])
+@pytest.mark.parametrize("pad", [
+    "<|pad|>", pytest.param("<|end_of_text|>", marks=pytest.mark.long)])
 def test_rules_of_llama(tmp_path, llama, pad):
     """As EuroBERT has them: the same ids in a graph, read and written."""
     library = tokenizers.Tokenizer.from_str(json.dumps(llama))
@@ -83,7 +84,7 @@ def test_rules_of_llama(tmp_path, llama, pad):
 QWEN_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
-@pytest.mark.parametrize("second", [0, 1])
+@pytest.mark.parametrize("second", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_rules_of_qwen(tmp_path, second):
     """As Qwen3-Embedding has them: digits one by one, no token before a text and one after it."""
     values = json.loads(learned("qwen2").to_str())

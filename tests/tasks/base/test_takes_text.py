@@ -32,8 +32,9 @@ class OwnSteps(Classifier):
         return self(data[0], training=False)
 
 
-@pytest.mark.parametrize("model_class", [Classifier, OwnSteps])
-@pytest.mark.parametrize("eagerly", [True, False])
+@pytest.mark.parametrize(("eagerly", "model_class"), [
+    (True, Classifier), (True, OwnSteps), (False, OwnSteps),
+    pytest.param(False, Classifier, marks=pytest.mark.long)])
 def test_text_is_analysed_once(eagerly, model_class, monkeypatch):
     """Analysing again what was analysed changes some texts."""
     seen = []

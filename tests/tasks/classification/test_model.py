@@ -197,7 +197,8 @@ def test_windows_are_averaged():
     np.testing.assert_allclose(model(LONG[1:2])[0], logits[1], atol=1e-5)
 
 
-@pytest.mark.parametrize("features", [None, {"layers": [0, -1], "lstm_size": 8}])
+@pytest.mark.parametrize("features", [
+    pytest.param(None, marks=pytest.mark.long), {"layers": [0, -1], "lstm_size": 8}])
 def test_windows_in_half_precision(features):
     whole = classifier(preprocessor=(8, "windows", 4), features=features)
     half = classifier(preprocessor=(8, "windows", 4), features=features, dtype="mixed_bfloat16")

@@ -45,8 +45,7 @@ def ids_of(words):
     return pack_words([words])["input_word_ids"][0].tolist()
 
 
-@pytest.mark.parametrize("padding_free", [False, True])
-@pytest.mark.parametrize("attends", [False, True])
+@pytest.mark.parametrize(("attends", "padding_free"), [(False, True), (True, False)])
 def test_queries_are_filled_up_with_masks(attends, padding_free):
     model = make(attends_expansion=attends)
     model.backbone.padding_free = padding_free
@@ -160,7 +159,7 @@ def test_what_is_not_read_is_refused():
         MultiVectorEmbedder(TINY, query_length=12).vectors(TEXTS)
 
 
-@pytest.mark.parametrize("padding_free", [False, True])
+@pytest.mark.parametrize("padding_free", [pytest.param(False, marks=pytest.mark.long), True])
 def test_it_learns_from_queries_and_their_texts(padding_free):
     examples = [QueryExample(str(number), query, (positive,))
                 for number, (query, positive) in enumerate(["ab", "cd", "ef", "gh"])]

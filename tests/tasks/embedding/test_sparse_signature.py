@@ -24,7 +24,7 @@ def close(found, expected):
     assert list(found) == list(expected) and found == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("max_terms", [None, 3])
+@pytest.mark.parametrize("max_terms", [pytest.param(None, marks=pytest.mark.long), 3])
 def test_an_export_gives_the_heaviest_tokens(folder, max_terms):
     call, model = Traced(folder, max_terms=max_terms), bert_tf.from_pretrained(folder)
     ids = {name: value.numpy() for name, value in model.read(tf.constant(READ)).items()}
