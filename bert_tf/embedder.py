@@ -215,7 +215,8 @@ def loaded(path, task=None, dtype=None):
         model, says_length = from_pretrained(path, task, **options), False
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is None:
-        raise UsageError(explain(f"{path} takes no text", "a model with a tokenizer"))
+        raise UsageError(explain(f"{path} takes no text",
+                                 "a model with a tokenizer that reads text"))
     if type(preprocessor) is TextPreprocessor and not says_length:
         preprocessor.resize(min(_LENGTH, model.config.longest))
     model.encoder.backbone.padding_free = True  # texts of any lengths

@@ -25,17 +25,36 @@ def notes_of(folder, task):
         task: what is read of it, the content of `task.json`.
 
     Raises:
-        UsageError: its scores are made by further modules, or with a prompt before every query.
+        UsageError: its scores are made by further modules.
     """
-    path = os.path.join(folder, ABOUT_MODULES)
-    about = files.read_json_object(path) if files.exists(path) else {}
-    about = about if about.get("model_type") == "CrossEncoder" else {}
+    path, about = _about(folder)
     notes = _module_notes(folder, task) if about else ()
     if task["task"] == "classifier":
         notes += _prompt_notes(about, path)
         if task.get("problem") == "regression":
             notes += _activation_notes(about, os.path.join(folder, "config.json"))
     return notes
+
+
+def check_prompt(folder, task):
+    """Raise UsageError where a classifier's folder puts a prompt before every query.
+
+    Args:
+        folder, task: as of `notes_of`.
+    """
+    path, about = _about(folder)
+    name = about.get("default_prompt_name")
+    if task["task"] == "classifier" and name is not None and _prompts(about):
+        raise UsageError(explain(
+            f"{path}: default_prompt_name={name!r}", "null",
+            "null in the file, and the prompt at the beginning of each query"))
+
+
+def _about(folder):
+    """Return the path of what a `CrossEncoder` says of itself, and that, `{}` of others."""
+    path = os.path.join(folder, ABOUT_MODULES)
+    about = files.read_json_object(path) if files.exists(path) else {}
+    return path, about if about.get("model_type") == "CrossEncoder" else {}
 
 
 def _module_notes(folder, task):
@@ -55,14 +74,15 @@ def _module_notes(folder, task):
     return (f"{said}; what is read is the {task['task']} alone, which gives no score",)
 
 
-def _prompt_notes(about, path):
-    name, prompts = about.get("default_prompt_name"), about.get("prompts")
-    prompts = {key: prompt for key, prompt in prompts.items() if prompt} if isinstance(
+def _prompts(about):
+    """Return what may stand before a query, without what is empty; what is no dict as it is."""
+    prompts = about.get("prompts")
+    return {name: prompt for name, prompt in prompts.items() if prompt} if isinstance(
         prompts, dict) else prompts
-    if name is not None and prompts:
-        raise UsageError(explain(
-            f"{path}: default_prompt_name={name!r}", "null",
-            "null in the file, and the prompt at the beginning of each query"))
+
+
+def _prompt_notes(about, path):
+    prompts = _prompts(about)
     return (f"{path}: prompts={prompts!r} are left out; a query may begin with one of them",) if (
         prompts) else ()
 

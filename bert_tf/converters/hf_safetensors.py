@@ -50,7 +50,8 @@ def read(path):
     Raises:
         BertTfError: a file is missing or damaged, or the weights are a pickle of another kind.
         UsageError: a tensor is missing, has no place or a wrong shape, or the configuration is
-            one that we cannot compute.
+            one that we cannot compute. Text that we would not read as the folder says is none:
+            `reading` of its task is None then, and a note says why.
     """
     path = checksums.opened(path, own=False)
     if gives_token_vectors(path):
@@ -61,9 +62,14 @@ def read(path):
     if not files.exists(os.path.join(path, CONFIG)) and all(map(files.exists, halves)):
         return _joined(*map(_read_model, halves), path)
     found = _read_model(path)
-    notes = cross_encoder.notes_of(path, found.task)
-    return dataclasses.replace(found, task=found.task | hf_reading.of_labels(found, path),
-                               notes=(*found.notes, *notes))
+    notes = (*found.notes, *cross_encoder.notes_of(path, found.task))
+    try:
+        cross_encoder.check_prompt(path, found.task)
+        reading = hf_reading.of_labels(found, path)
+    except UsageError as error:
+        reading = {"reading": None}
+        notes += (f"its labels are those of token ids alone, it takes no text: {error}",)
+    return dataclasses.replace(found, task=found.task | reading, notes=notes)
 
 
 def read_encoder(path, further=()):
@@ -75,7 +81,7 @@ def read_encoder(path, further=()):
 def write(checkpoint, path):
     """Write a folder that transformers loads; it appears whole or not at all.
 
-    Returns: what its tokenizer cannot do; a model that does not fit is refused.
+    Returns: what its tokenizer cannot do, or is not told; a model that does not fit is refused.
     """
     with checksums.new_folder(path) as temporary:
         if checkpoint.task.get("generator"):
@@ -84,7 +90,9 @@ def write(checkpoint, path):
                 write_model(half, files.make_folder(os.path.join(temporary, name)))
         else:
             write_model(checkpoint, temporary)
-    return tokenizer_files.morpheme_notes(checkpoint.tokenizer)
+    unread = ["how text was read where the model comes from"] if checkpoint.task.get(
+        "reading", {}) is None else []
+    return [*tokenizer_files.morpheme_notes(checkpoint.tokenizer), *unread]
 
 
 def encoder_of(checkpoint):
@@ -168,7 +176,7 @@ def _values_of(config, task):
 
 def write_tokenizer_of(checkpoint, folder):
     """Write the tokenizer of a `Checkpoint` into a folder that exists."""
-    config, reading = checkpoint.config, checkpoint.task.get("reading", {})
+    config, reading = checkpoint.config, checkpoint.task.get("reading") or {}
     cut = checkpoint.task["task"] == "classifier" and reading.get("long") == "head"
     write_tokenizer(checkpoint.tokenizer, folder, _TOKENIZERS[config.family],
                     reading["seq_length"] if cut else config.longest)

@@ -130,6 +130,9 @@ class Evaluation(OutputFolder):
         task = find_task(options.task, about.get("problem") == "multi_label")
         task_type = make_type(task, self.type_options(), about["task"])
         task_type.check_model(about, options.model)
+        if about.get("reading", {}) is None:
+            raise UsageError(explain(f"{options.model} takes no text, token ids alone",
+                                     "a model with a tokenizer that reads text"))
         examples, left_out = self.columns_there().read_examples(task, options.data)
         task_type.check_examples(examples, about, served)
         if served:

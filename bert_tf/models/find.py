@@ -15,8 +15,8 @@ ROUTES = "router_config.json"  # modules for queries and for documents
 MULTI_VECTOR_MASK = "MultiVectorMask"  # kind of one that says which tokens have vectors
 EXTRA = "assets.extra"  # of a SavedModel: the files about the model
 # Files by which a folder with another format's checkpoint is known.
-CONFIGS = ("config.json", CONFIG, "bert_config.json", "albert_config.json",
-           "electra_config.json", "discriminator/config.json", MODULES)
+CHECKPOINT_CONFIGS = ("bert_config.json", "albert_config.json", "electra_config.json")
+CONFIGS = ("config.json", CONFIG, *CHECKPOINT_CONFIGS, "discriminator/config.json", MODULES)
 # Beside a config.json: of Hugging Face and of keras-hub.
 _WEIGHTS = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
             "pytorch_model.bin.index.json", "model.weights.h5"}
@@ -50,9 +50,11 @@ def find_model(path, kinds=None):
 
     Raises:
         UsageError: there is none, or one of another kind.
-        BertTfError: a file is damaged.
+        BertTfError: a file is damaged, or the data of a checkpoint is missing.
     """
     found = _find(hub.local(path))
+    if found is None:
+        _refuse_half(hub.local(path))
     if found is None or found.kind not in (kinds or KINDS):
         expected = " or ".join(what for kind, what in KINDS.items() if kind in (kinds or KINDS))
         received = "holds no model" if found is None else f"is {KINDS[found.kind]}"
@@ -124,6 +126,17 @@ def _find(path):
     if files.exists(os.path.join(path, "discriminator", "config.json")):
         return Found("hf", path, path)
     return None
+
+
+def _refuse_half(path):
+    """Raise BertTfError where a checkpoint has no data, as after a download that was stopped."""
+    names = files.list_folder(path)
+    index = next((name for name in names if name.endswith(".index")), None)
+    if index and not set(CHECKPOINT_CONFIGS).isdisjoint(names):
+        raise BertTfError(explain(
+            f"{path} holds {index} without its data",
+            f"{index.removesuffix('.index')}.data-00000-of-00001 beside it",
+            "downloading or copying the checkpoint again"))
 
 
 def _has_other_weights(path):

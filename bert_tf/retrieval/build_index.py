@@ -14,7 +14,7 @@ import os
 
 import tqdm
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.retrieval.corpus import read_corpus
 from bert_tf.retrieval.shards import shard_about, shard_name, write_shard
 from bert_tf.storage import checksums, files, manifest
@@ -119,11 +119,17 @@ def _write_shards(folder, shard_size, passages, stored, total):
 
 
 def _is_whole(path):
-    """Return whether a shard is there; a damaged one is removed."""
+    """Return whether a shard is there; a damaged one is removed.
+
+    Raises:
+        UnavailableError: it cannot be read now.
+    """
     if not files.is_folder(path):
         return False
     try:
         checksums.check(path)
+    except UnavailableError:
+        raise  # it may be sound, and took long to make
     except BertTfError as error:
         print(f"note: {error}; it is made again")
         files.remove(path)

@@ -21,6 +21,7 @@ from bert_tf.retrieval.corpus import Passage
 from bert_tf.storage import checksums, files
 
 _PASSAGES, _OFFSETS, _ABOUT = "passages.jsonl", "offsets", "shard.json"
+_MACOS_FILES = 10240  # the most that macOS lets a process open, where its own limit says unlimited
 
 
 def shard_name(number):
@@ -138,9 +139,11 @@ class Passages:
 def _allow_many_files():
     """Raise the limit of open files as far as the system lets a process: each one that is mapped
     counts."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # where that is more than the system has
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for limit in (most, max(now, _MACOS_FILES)):
+        with contextlib.suppress(ValueError, OSError):  # where that is more than the system has
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+            return
 
 
 def _mapped_bytes(path):

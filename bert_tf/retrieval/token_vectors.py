@@ -88,7 +88,8 @@ def search_tokens(queries, parts, k):
         k: passages of a query.
 
     Returns: `(scores, rows)`, float32 and int64 `[q, min(k, n)]`, highest first, of equal scores
-        the earlier passage first; those of equal passages may differ in their last bit.
+        the earlier passage first. Those of equal passages may differ in their last bit, by which
+        the parts that passages come in decide their order.
     """
     tops, first = [TopK(len(part), check_k(k)) for part in queries], 0
     for passages in parts:

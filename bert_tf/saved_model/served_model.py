@@ -186,6 +186,9 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     preprocessor = getattr(model, "preprocessor", None)
     try:
         # That of the preprocessor, whose resources the exported graph holds.
+        if task.get("reading", {}) is None:
+            raise NoTextError("text was read otherwise where the model comes from, as its "
+                              "conversion said")
         tokenizer = load_tokenizer(model_folder) if preprocessor is None else preprocessor.tokenizer
     except NoTextError as error:
         tokenizer = None

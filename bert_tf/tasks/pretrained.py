@@ -53,12 +53,12 @@ class Saved:
         """Build the Keras model; see `from_pretrained`."""
         saved = dict(self.task)
         saved_task = saved.pop("task")
-        reading = saved.pop("reading", None)
+        reading = saved.pop("reading", {})  # None: of a published model, otherwise than ours
         known = model_classes()
         task = check_choice("task", saved_task if task is None else task, known)
         if task != saved_task:
-            saved = reading = None
-        model_class, saved = known[task], saved or {}
+            saved, reading = {}, {}
+        model_class = known[task]
         if "hidden_dropout_prob" in (config or {}):
             saved.pop("dropout", None)  # of the head: it is the rate asked for, too
         needed = model_class.needed_head
@@ -120,10 +120,12 @@ def from_pretrained(path, task=None, config=None, **options):
 
 def _preprocessor(preprocessor_class, folder, reading, config, name):
     """Return the preprocessor as saved; else with its defaults, or None without a tokenizer for
-    it."""
+    it, or where none reads text as the model does."""
+    if reading is None:
+        return None
     # Keras wants different names of all layers of a model, which may have two encoders.
     named = {"name": f"{name}_preprocessor"} if name else {}
-    if reading is not None:
+    if reading:
         return preprocessor_class(load_tokenizer(folder), **reading, **named)
     try:
         preprocessor = preprocessor_class(load_tokenizer(folder), **named)

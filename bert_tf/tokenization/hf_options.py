@@ -10,7 +10,8 @@ _CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
 CHARACTERS_PER_WORD = 100  # of a word at most
 _TYPES = "token_type_ids"
 # Rules that some classes of transformers make of the configuration, whatever `tokenizer.json` has:
-# where they stand there, their type, the classes, and for each option its key and usual value.
+# where they stand there, their type, the classes, and for each option its key and usual value; the
+# first key is of these classes alone.
 _OF_CLASSES = (
     ("normalizer", "BertNormalizer", ("Bert", "DistilBert", "Electra", "MobileBert", "MPNet"),
      {"lowercase": ("do_lower_case", True), "strip_accents": ("strip_accents", None),
@@ -61,8 +62,8 @@ def word_piece(config, path):
 def as_built(values, config):
     """Return a `tokenizer.json` with the rules that transformers makes of the configuration.
 
-    A class takes its usual value for what the configuration leaves out. Where none is named, an
-    option that is stated tells that it is one of these.
+    A class takes its usual value for what the configuration leaves out. Where none is named,
+    `do_lower_case` or `add_prefix_space` tells that it is one of these.
 
     Args:
         values: dict, what the file has.
@@ -74,8 +75,8 @@ def as_built(values, config):
     name = str(stated).removesuffix("Fast").removesuffix("Tokenizer")
     for part, kind, classes, options in _OF_CLASSES:
         rules = values.get(part)
-        is_one = name in classes if stated is not None else any(
-            config.get(key) is not None for key, _ in options.values())
+        first, _ = next(iter(options.values()))
+        is_one = config.get(first) is not None if stated is None else name in classes
         if is_one and isinstance(rules, dict) and rules.get("type") == kind:
             made = {**rules, **{option: usual if config.get(key) is None else config[key]
                                 for option, (key, usual) in options.items()}}

@@ -64,8 +64,10 @@ def test_prompts(read, tmp_path):
     (note,) = read(about=about).notes
     assert "prompts={'query': 'q: '} are left out" in note
     shutil.rmtree(tmp_path / "in")
-    with pytest.raises(UsageError, match="default_prompt_name='query'; expected null"):
-        read(about={**about, "default_prompt_name": "query"})
+    found = read(about={**about, "default_prompt_name": "query"})
+    assert found.task["reading"] is None
+    assert "takes no text: " in found.notes[-1]
+    assert "default_prompt_name='query'; expected null" in found.notes[-1]
 
 
 @pytest.mark.parametrize("types", [(TRANSFORMER, DENSE), ("custom_st.Transformer",)])

@@ -1,10 +1,12 @@
 """Published models of labels read as much of a text as transformers does, and say so again."""
 
 import json
+import re
 import shutil
 
 import pytest
 
+import bert_tf
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.embedder import loaded
 from bert_tf.errors import UsageError
@@ -57,9 +59,20 @@ def test_the_windows_of_a_tagger(folder):
     ({"truncation_side": "left"}, "truncation_side='left'; expected \"right\""),
     ({"model_max_length": "many"}, "tokenizer_config.json: model_max_length='many'; expected an"),
     ({"model_max_length": 2}, "model_max_length=2; expected an integer from 3 on")])
-def test_what_would_give_other_labels_is_refused(folder, stated, message):
-    with pytest.raises(UsageError, match=message):
-        hf_safetensors.read(folder(**stated))
+def test_where_text_would_get_other_labels_none_is_read(folder, tmp_path, stated, message):
+    read = hf_safetensors.read(folder(**stated))
+    assert read.task["reading"] is None
+    assert re.search(f"it takes no text: .*{message}", read.notes[-1])
+    path = str(tmp_path / "ours")
+    ours.write(read, path)
+    with pytest.raises(UsageError, match="was given text and has no preprocessor"):
+        bert_tf.from_pretrained(path).predict(["text"])
+    served = signatures(load_served(path))
+    assert "encode_ids" in served and not {"predict", "encode"} & served.keys()
+    encoder = bert_tf.from_pretrained(path, "embedder")
+    assert encoder.preprocessor is not None
+    assert hf_safetensors.write(read, str(tmp_path / "back")) == [
+        "how text was read where the model comes from"]
 
 
 def test_a_classifier_without_a_tokenizer_reads_no_text(shared, folder, tmp_path):

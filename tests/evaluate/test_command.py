@@ -232,3 +232,14 @@ def test_what_does_not_fit_is_said_in_one_line(folder, words, code, message, tmp
     printed = capsys.readouterr().err
     assert message in printed and printed.startswith("error: ") and printed.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_takes_token_ids_alone(folder, tmp_path, capsys):
+    """As conversion leaves one whose folder reads text otherwise than ours."""
+    shutil.copytree(folder / "model", tmp_path / "ids")
+    (tmp_path / "ids" / "checksums.json").unlink()
+    task = tmp_path / "ids" / "task.json"
+    task.write_text(json.dumps(json.loads(task.read_text()) | {"reading": None}))
+    words = ["--model", str(tmp_path / "ids")]
+    assert measure(folder, "model", tmp_path / "out", *words) == 2
+    assert "ids takes no text, token ids alone; expected" in capsys.readouterr().err

@@ -95,6 +95,13 @@ def test_a_damaged_file_is_no_other_kind(tmp_path):
         find_model(str(tmp_path))
 
 
+def test_a_checkpoint_whose_data_did_not_arrive(tmp_path):
+    _fill(tmp_path, "bert_config.json", "bert_model.ckpt.index")
+    with pytest.raises(BertTfError, match="holds bert_model.ckpt.index without its data; expected "
+                                          "bert_model.ckpt.data-00000-of-00001 beside it"):
+        find_model(str(tmp_path))
+
+
 def test_a_run_that_has_no_model_yet(tmp_path):
     _fill(tmp_path, "run.json", "model_config.json")
     with pytest.raises(UsageError, match="is a run that has no model yet; try the command that"):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from folders import files_of
 
-from bert_tf.errors import BertTfError, UsageError
+from bert_tf.errors import BertTfError, UnavailableError, UsageError
 from bert_tf.retrieval.build_index import build_index
 from bert_tf.retrieval.vector_index import StoredVectors, VectorIndex
+from bert_tf.storage import checksums
 
 N, WIDTH = 500, 32
 OPTIONS = {"dimensions": None, "precision": "float32", "shard_size": 128, "approximate": None,
@@ -156,6 +157,19 @@ def test_an_interrupted_build_gives_the_same_bytes(tmp_path, corpus, options, ca
     assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
     with pytest.raises(UsageError, match="precision was .* now 'int8'.*; try .* --overwrite"):
         build(tmp_path / "parts", corpus, precision="int8")
+
+
+def test_a_shard_that_cannot_be_read_now_stays(tmp_path, corpus, monkeypatch):
+    build(tmp_path / "index", corpus)
+    before = files_of(tmp_path / "index")
+
+    def away(folder):
+        raise UnavailableError(f"cannot read {folder}")
+
+    monkeypatch.setattr(checksums, "check", away)
+    with pytest.raises(UnavailableError):
+        build(tmp_path / "index", corpus, None)  # nothing is made again
+    assert files_of(tmp_path / "index") == before
 
 
 def test_damaged(tmp_path, corpus, monkeypatch):

@@ -41,6 +41,22 @@ def test_more_shards_than_files_may_be_open_by_default(shards):
     np.testing.assert_array_equal(codes[:], vectors)
 
 
+def test_a_system_that_says_unlimited_and_means_fewer(shards, monkeypatch):
+    """As macOS does."""
+    given = []
+
+    def set_limit(_, limits):
+        given.append(limits)
+        if limits[0] != 10240:
+            raise ValueError("current limit exceeds maximum limit")
+
+    with monkeypatch.context() as patched, pytest.raises(UnavailableError):
+        patched.setattr(resource, "getrlimit", lambda _: (256, 1 << 62))
+        patched.setattr(resource, "setrlimit", set_limit)
+        Passages(shards[0])
+    assert given == [(1 << 62, 1 << 62), (10240, 1 << 62)]
+
+
 def test_where_the_limit_cannot_be_raised_it_is_named(shards, monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(UnavailableError, match="ulimit -n"):
         patched.setattr(resource, "setrlimit", lambda *_: None)

@@ -101,6 +101,7 @@ def test_text_composed_before_accents_are_removed(tmp_path, accents):
     ({"do_lower_case": True, "tokenize_chinese_chars": False}, ["e", "[UNK]"]),
     ({"tokenizer_class": "DistilBertTokenizer"}, ["e", "中", "b"]),  # its usual values
     ({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}, ["É", "中", "B"]),
+    ({"strip_accents": True, "tokenize_chinese_chars": True}, ["É", "中", "B"]),  # of any class
     ({}, ["É", "中", "B"])])
 def test_rules_that_transformers_makes_of_the_configuration(tmp_path, config, expected):
     vocabulary = Vocabulary([*BERT_SPECIALS, "e", "É", "中", "b", "B"])
