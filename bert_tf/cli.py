@@ -91,6 +91,15 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
+class _Extend(argparse.Action):
+    """Add up the values of a flag that is given several times; the first replace the default."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest,
+                values if before is self.default else [*before, *values])
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action):
         default = action.default
@@ -163,8 +172,8 @@ def _argument(field):
     if default is REQUIRED:
         argument |= {"default": None, "required": True}
     if many:
-        argument |= {"nargs": "+", "default": list(default) if isinstance(default, tuple)
-                     else argument["default"]}
+        argument |= {"action": _Extend, "nargs": "+", "default": list(default) if isinstance(
+            default, tuple) else argument["default"]}
     if about["parse"]:
         kind = _parsed(about["parse"])
     elif about["within"]:

@@ -98,8 +98,8 @@ class ModelConfig(Config):
     first_conv_act: str = "tanh"  # activation of that convolution
     pooling: str = "dense"  # pooled_output: tanh dense on the first token; "first", "last", "mean";
     #     "late": the mean, but of labels that of what their head's dense layer makes of each token
-    masked_lm_head: str = "transform"  # and the word embeddings; "tied": these alone; "linear": a
-    #     matrix of its own
+    masked_lm_head: str = "transform"  # and the word embeddings; "tied": these alone, as always in
+    #     family "gpt" for "transform"; "linear": a matrix of its own
     head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
     label_head: str = "linear"  # of labels; "no_bias": without one; "dense": a dense layer before
     #     those of a text; "transform": dense and LayerNorm before those of tokens too
@@ -108,6 +108,9 @@ class ModelConfig(Config):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.family == "gpt" and self.masked_lm_head == "transform":
+            # Files of GPT say so that were written before "tied" had a name.
+            object.__setattr__(self, "masked_lm_head", "tied")
         self._refuse(("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
                       "max_position_embeddings", "global_attention_every"),
                      lambda value: value >= 1, "at least 1")
@@ -299,10 +302,7 @@ class ModelConfig(Config):
             return values
         # Files of 0.1 have all fields of then, and every head was linear.
         earlier = {"label_head": "linear"} if "bilstm" in values else {}
-        found = {**FAMILY_DEFAULTS[family], **earlier, **values}
-        if family == "gpt" and found["masked_lm_head"] == "transform":
-            found["masked_lm_head"] = "tied"  # which files did not say while it had no name
-        return found
+        return {**FAMILY_DEFAULTS[family], **earlier, **values}
 
     @classmethod
     def load_any(cls, path):

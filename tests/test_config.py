@@ -88,6 +88,14 @@ def test_a_family_fills_in_its_own_defaults(family, tmp_path):
     assert ModelConfig.load(path) == config
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_made_without_defaults_of_a_family_is_read_back(family):
+    needed = {name: value for name, value in FAMILY_DEFAULTS[family].items()
+              if name in ("attention", "type_vocab_size", "num_hidden_layers")}
+    config = ModelConfig(vocab_size=9, family=family, **needed)
+    assert ModelConfig.from_dict(config.to_dict()) == config
+
+
 def test_what_follows_from_the_fields():
     roberta = ModelConfig.from_dict({"family": "roberta", "vocab_size": 9, "padding_id": 1})
     assert roberta.longest == 512 and roberta.positions_from_padding

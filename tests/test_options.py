@@ -71,6 +71,12 @@ def test_flags_and_fields_are_the_same():
         _flags("--input", "a", "--secret", "2")
 
 
+def test_flags_of_several_values_add_up():
+    flags = _flags("--input", "a", "--rates", "1", "--input", "b", "c", "--rates", "2")
+    assert flags == CountConfig(input=("a", "b", "c"), rates=(1, 2))
+    assert _flags("--input", "a").rates == (5e-5,)
+
+
 def test_a_function_of_options_takes_them_by_name(tmp_path):
     with pytest.raises(UsageError, match=r"count\('a'\); expected fields by their names or one "
                                          "CountConfig"):

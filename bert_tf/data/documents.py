@@ -18,15 +18,17 @@ import sys
 import typing
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import files
+from bert_tf.storage import files, manifest
+from bert_tf.storage.encodings import line_blocks
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
 # What runs write that patterns of texts match, too.
 _OF_RUNS = (STDIN_NAME, "python_prose.txt", "vocab.txt", "merges.txt", "metrics.jsonl")
-# JSON would be read as text, brackets and all, a table with its header and all columns; the others
-# hold no plain text.
-_NO_TEXT = (".json", ".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".tfrecord")
+# JSON would be read as text, brackets and all, a table with its header and all columns, a web page
+# or what a crawler wrote with its tags and headers; the others hold no plain text.
+_NO_TEXT = (".json", ".csv", ".tsv", ".html", ".htm", ".xml", ".warc", ".wet", ".arc", ".pdf",
+            ".docx", ".odt", ".xlsx", ".xls", ".parquet", ".tfrecord")
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
@@ -140,9 +142,8 @@ def read_unchanged(paths):
             raise _without_text(path)
 
 
-def _without_text(path):
-    return BertTfError(explain(f"{path} holds no text", "UTF-8 text, a sentence a line",
-                               "omitting the file"))
+def _without_text(path, attempt="omitting the file"):
+    return BertTfError(explain(f"{path} holds no text", "UTF-8 text, a sentence a line", attempt))
 
 
 def _plain_documents(path, split, max_characters):
@@ -221,8 +222,12 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
         with files.atomic_path(spool) as temporary:
             with open(temporary, "wb") as stream:
                 shutil.copyfileobj(sys.stdin.buffer, stream)
-            if not overwrite and not files.is_remote(spool) and files.exists(spool) and (
-                    not filecmp.cmp(temporary, spool, shallow=False)):
+            # A copy of no text would only refuse what the mended command gives.
+            with open(temporary, "rb") as stream:
+                if not any(any(map(str.strip, lines))
+                           for lines in line_blocks(stream, "standard input")):
+                    raise _without_text("standard input", "what comes before the pipe alone")
+            if not overwrite and files.exists(spool) and not _are_same(temporary, spool):
                 raise UsageError(explain(
                     f"{spool} holds other text from standard input than there is now",
                     attempt="another output folder, or --overwrite"))
@@ -241,6 +246,13 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
         if not files.is_remote(path) and next(files.read_line_blocks(path), None) is None:
             raise _without_text(path)
     return paths
+
+
+def _are_same(path, stored):
+    """Return whether a local file is the same as one that may be in an object store."""
+    if files.is_remote(stored):
+        return manifest.digest_file(path) == manifest.digest_file(stored)
+    return filecmp.cmp(path, stored, shallow=False)
 
 
 def _without(paths, why, is_out):

@@ -8,6 +8,7 @@ from bert_tf.errors import BertTfError, explain
 
 _MARK = "\ufeff"
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_BEGIN = 4  # characters, in which UTF-16 and UTF-32 show a byte 0x00
 
 
 class EncodingError(BertTfError):
@@ -31,6 +32,7 @@ class Decoder:
 
     def __init__(self, path, begin, encoding=None, errors="strict"):
         self.path = path
+        self.guessed = encoding is None
         self.name = encoding or _UTF_16.get(begin[:2], "utf-8")
         self.decoder = codecs.getincrementaldecoder(self.name)(
             errors if self.name == "utf-8" else "strict")
@@ -49,6 +51,8 @@ class Decoder:
             raise self._wrong(error) from error
         if text and not self.begun:
             text, self.begun = text.removeprefix(_MARK), True
+            if self.guessed and "\0" in text[:_BEGIN]:
+                raise self._wide(text[:_BEGIN])
         self._pass(text)
         return text
 
@@ -59,10 +63,22 @@ class Decoder:
 
     def _wrong(self, error):
         self._pass(error.object[:error.start].decode(self.name, "replace").removeprefix(_MARK))
-        likely = "CP949" if _is_korean(error.object) else None
+        return self._refused(error.object[error.start], f"not {self.name.upper()}",
+                             "CP949" if _is_korean(error.object) else None)
+
+    def _wide(self, begin):
+        """Return the error of UTF-16 without a BOM or UTF-32, which are valid UTF-8 in English."""
+        self.column += begin.index("\0")
+        likely = "UTF-32"  # whose BOM begins like that of UTF-16
+        if self.name == "utf-8":
+            likely = "UTF-32" if "\0\0" in begin else "UTF-16"
+            likely += "BE" if begin.startswith("\0") else "LE"
+        return self._refused(0, "no text", likely)
+
+    def _refused(self, byte, found, likely):
         return EncodingError(explain(
-            f"{self.path} line {self.line}: byte {error.object[error.start]:#04x} at column "
-            f"{self.column} is not {self.name.upper()}{likely and f', but may be {likely}' or ''}",
+            f"{self.path} line {self.line}: byte {byte:#04x} at column {self.column} is {found}"
+            f"{likely and f', but may be {likely}' or ''}",
             attempt=f"converting the file, for example with iconv -f {likely or 'ENCODING'} "
                     "-t UTF-8"), likely)
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pathlib
+import types
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from bert_tf.data.documents import expand_inputs, read_documents, split_sentences
 from bert_tf.data.term_weights import read_texts
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.storage import files
 
 
 def documents(paths, split="lines", **options):
@@ -130,28 +132,36 @@ def test_missing_and_damaged_files(tmp_path, write_file):
         documents([path])
 
 
-def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch):
-    class Standard:
-        buffer = io.BytesIO(b"from a pipe\n")
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch, is_remote):
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
+    folder = "memory://spool/run" if is_remote else str(tmp_path / "run[1]")
 
-    monkeypatch.setattr("sys.stdin", Standard)
-    paths = expand_inputs([write_file("a.txt", "x"), "-"], str(tmp_path / "run[1]"))
+    def expand(patterns, data, **options):
+        monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
+        return expand_inputs(patterns, folder, **options)
+
+    # What is no text is not kept: it would refuse the right text of the next command.
+    for data, message in ((b"", "holds no text; .* before the pipe"), (b"\n \n", "holds no text"),
+                          (b"\xff", "line 1: byte 0xff")):
+        with pytest.raises(BertTfError, match=f"^standard input {message}"):
+            expand(["-"], data)
+    paths = expand([write_file("a.txt", "x"), "-"], b"from a pipe\n")
+    assert expand(["-"], b"from a pipe\n") == paths[1:]
+    with pytest.raises(UsageError, match="stdin.txt holds other text from standard input"):
+        expand(["-"], b"other\n")
     assert documents(paths) == [["x"], ["from a pipe"]]
-    for text, overwrite in ((b"", False), (b"from a pipe\n", False), (b"other\n", True)):
-        Standard.buffer = io.BytesIO(text)
-        if text or overwrite:
-            expand_inputs(["-"], str(tmp_path / "run[1]"), overwrite)
-        else:
-            with pytest.raises(UsageError, match="stdin.txt holds other text from standard input"):
-                expand_inputs(["-"], str(tmp_path / "run[1]"))
-        assert documents(paths[1:]) == [["other" if overwrite else "from a pipe"]]
+    expand(["-"], b"other\n", overwrite=True)
+    assert documents(paths) == [["x"], ["other"]]
     with pytest.raises(UsageError, match="no file matches"):
-        expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))
+        expand([str(tmp_path / "*.absent")], b"")
+    files.remove(folder)
 
 
 @pytest.mark.parametrize("name, message", [
     ("c4.json.gz", "is no text, by its name; expected .*jsonl"),
-    ("texts.JSON", "is no text, by its name"), ("texts.parquet", "is no text, by its name"),
+    ("texts.JSON", "is no text, by its name"), ("page.html", "is no text, by its name"),
+    ("crawl.warc.wet.gz", "is no text, by its name"), ("texts.parquet", "is no text, by its name"),
     ("texts.tar.gz", "is an archive or compressed")])
 def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):
     (tmp_path / name).write_bytes(b"")

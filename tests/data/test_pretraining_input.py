@@ -245,12 +245,12 @@ def test_examples_per_batch(dynamic):
     assert examples_per_batch(made, 1, multiple=3) == 3
 
 
-def _model(task, manifest, **options):
+def _model(task, manifest, **config):
     config = ModelConfig.from_dict({
         "vocab_size": manifest["vocabulary"]["size"], "hidden_size": 16, "num_hidden_layers": 1,
         "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32,
-        "attention": "causal" if task is LanguageModel else "bidirectional"})
-    return task(config, seed=1, **options)
+        "attention": "causal" if task is LanguageModel else "bidirectional", **config})
+    return task(config, seed=1)
 
 
 @pytest.mark.long
@@ -321,10 +321,21 @@ def test_fit_on_two_replicas_gives_what_one_gives(dynamic):
     np.testing.assert_allclose(losses[0], losses[1], rtol=0.02)
 
 
-def test_fit_refuses_examples_of_another_vocabulary(dynamic):
+@pytest.mark.parametrize(("rows", "config", "message"), [
+    (-1, {}, "a vocabulary of {0} tokens; expected at most {1}"),
+    (0, {"family": "roberta", "padding_id": 1}, "padded with id 0, .* padding_id=1; .*=0$")])
+def test_fit_refuses_examples_of_another_vocabulary(dynamic, rows, config, message):
     train = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1)
     size = dynamic[1]["vocabulary"]["size"]
-    model = _model(Pretrainer, {"vocabulary": {"size": size + 1}})
+    model = _model(Pretrainer, {"vocabulary": {"size": size + rows}}, **config)
     model.compile("adam")
-    with pytest.raises(UsageError, match=f"a vocabulary of {size} tokens.*{size + 1}"):
+    with pytest.raises(UsageError, match=message.format(size, size + rows)):
         model.fit(train)
+
+
+def test_fit_takes_examples_of_fewer_tokens_than_the_table_has_rows(dynamic):
+    train = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1)
+    size = dynamic[1]["vocabulary"]["size"]
+    model = _model(Pretrainer, {"vocabulary": {"size": size + 6}})
+    model.compile("sgd", run_eagerly=True)
+    assert np.isfinite(model.fit(train, steps_per_epoch=1, verbose=0).history["loss"]).all()

@@ -34,6 +34,19 @@ def test_bad_utf8_is_named_by_line_and_column(tmp_path, block_size):
         list(files.read_line_blocks(str(path), block_size))
 
 
+@pytest.mark.parametrize(("data", "column", "likely"), [
+    ("one\n\ntwo".encode("utf-16-le"), 2, "UTF-16LE"),
+    ("“one”".encode("utf-16-le"), 4, "UTF-16LE"), ("one".encode("utf-16-be"), 1, "UTF-16BE"),
+    ("one".encode("utf-32-le"), 2, "UTF-32LE"), ("one".encode("utf-32"), 1, "UTF-32")])
+def test_utf_16_and_32_without_their_marks_are_no_utf8(tmp_path, data, column, likely):
+    path = tmp_path / "text"
+    path.write_bytes(data)
+    with pytest.raises(BertTfError, match=f"text line 1: byte 0x00 at column {column} is no text, "
+                                          f"but may be {likely}; .* iconv -f {likely} -t UTF-8"):
+        list(files.read_lines(str(path)))
+    assert list(files.read_lines(str(path), likely))[0].strip("“”") == "one"
+
+
 def test_standard_input_goes_on_where_others_stopped(tmp_path, monkeypatch):
     path = tmp_path / "text"
     path.write_text("a header\none\n한\n")

@@ -95,9 +95,15 @@ class Objective(OnEncoder, keras.Model):
 
     def _fed(self, x, start_step, num_steps=None):
         """Return what Keras takes for a `PretrainingInput`."""
-        if x.vocab_size != self.config.vocab_size:
+        # Published tables often have more rows than there are tokens.
+        if x.vocab_size > self.config.vocab_size:
             raise UsageError(explain(f"examples made with a vocabulary of {x.vocab_size} tokens",
-                                     f"{self.config.vocab_size}, the model's vocab_size"))
+                                     f"at most {self.config.vocab_size}, the model's vocab_size"))
+        if self.config.positions_from_padding and x.pad_id != self.config.padding_id:
+            raise UsageError(explain(
+                f"examples padded with id {x.pad_id}, to a model that counts positions from "
+                f"padding_id={self.config.padding_id}", "the same id",
+                f"a configuration with padding_id={x.pad_id}"))
         if (x.objective == "lm") != (self.tasks == ("language_model",)):
             raise UsageError(explain(f"examples of objective={x.objective!r} for {self.name}",
                                      "objective='lm' for a language model, for it alone"))
