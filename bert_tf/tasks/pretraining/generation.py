@@ -37,7 +37,7 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
             `[batch]`, the rows' seeds: rows of equal seeds and tokens continue equally.
         end_id: the token that ends a row; None lets all rows run to `max_new_tokens`.
         use_cache: keep keys and values; without, every token costs a run over its whole row.
-        may_slide: False omits what rows longer than the window need; they end there.
+        may_slide: False omits what rows longer than the window need; each ends there.
         first_row: of a part of a larger batch, the number of its first row there: of one seed
             the part draws what it draws in the whole.
         num_tokens: how many tokens there are to choose from; the table of a model may have further
@@ -55,7 +55,7 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
     ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
     _check(ids, mask, seed, max_new_tokens, top_k, temperature)
     use_cache = use_cache and _can_be_cached(model.config)
-    run = functools.partial(_generate, model, use_cache, may_slide or not use_cache, num_tokens)
+    run = functools.partial(_generate, model, use_cache, may_slide, num_tokens)
     run = _compiled(model, (use_cache, may_slide, num_tokens), run)
     rows = tf.shape(ids)[:1]
     own = seed.shape.rank == 1
@@ -90,6 +90,7 @@ def _can_be_cached(config):
 def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens, top_k,
               temperature, seeds, streams, end_id):
     longest, padding_id = model.config.longest, model.config.padding_id
+    most = tf.int32.max if may_slide else longest  # tokens of a row that may go on
     rows = tf.ragged.boolean_mask(ids, mask > 0)
     batch, prompts = tf.shape(ids)[0], tf.cast(rows.row_lengths(), tf.int32)
     draws = _draws(seeds, streams, prompts, max_new_tokens)  # [B, new]
@@ -104,7 +105,8 @@ def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens
         cells = tf.stack([every_row, lengths], 1)
         tokens = tf.tensor_scatter_nd_update(tokens, cells, tf.where(
             open_, new, tf.gather_nd(tokens, cells)))
-        return step + 1, tokens, lengths + tf.cast(open_, tf.int32), open_ & (new != end_id)
+        lengths += tf.cast(open_, tf.int32)
+        return step + 1, tokens, lengths, open_ & (new != end_id) & (lengths <= most)
 
     def goes_on(step, tokens, lengths, open_):
         return (step < max_new_tokens) & tf.reduce_any(open_)
@@ -122,13 +124,13 @@ def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens
         logits = model.next_token_logits(_window(tokens, lengths, longest))
         return grow(logits, step, tokens, lengths, open_)
 
-    state = (0, tokens, prompts, tf.ones([batch], tf.bool))
+    state = (0, tokens, prompts, prompts <= most)
     if use_cache:
         width = tf.maximum(tf.minimum(tf.shape(tokens)[1] - 1, longest), 1)
         past = model.prompt_past(_window(tokens, prompts, longest)).padded_past(width)
         *state, _ = tf.while_loop(within_window, cached_step, (*state, past),
                                   parallel_iterations=1)
-    if may_slide:
+    if may_slide or not use_cache:
         state = tf.while_loop(goes_on, step_over_window, state, parallel_iterations=1)
     _, tokens, lengths, _ = state
     positions = prompts[:, tf.newaxis] + tf.range(max_new_tokens)

@@ -180,6 +180,15 @@ def test_kept_keys_and_values_change_nothing(changes):
         model, ids[:3], mask[:3], 3, use_cache=False)["output_word_ids"])
 
 
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_row_that_may_not_slide_ends_none_but_itself(model, use_cache):
+    prompts = [PROMPTS[0], [5] * 7, [5] * 9]  # of a window of 8
+    found = generate(model, *padded(prompts), 4, use_cache=use_cache, may_slide=False)
+    assert found["output_mask"].numpy().tolist() == [[1] * 4, [1, 1, 0, 0], [0] * 4]
+    np.testing.assert_array_equal(found["output_word_ids"][0], generate(
+        model, *padded(prompts[:1]), 4)["output_word_ids"][0])
+
+
 @pytest.mark.long
 def test_adapters_and_other_weights_are_seen_by_the_next_call(model):
     own = LanguageModel(GPT, seed=5)
