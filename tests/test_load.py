@@ -79,6 +79,9 @@ def test_labels_numbers_and_masks_are_plain(folder, eager):
     for top_k in (0, most + 1):
         with pytest.raises(UsageError, match=f"top_k={top_k}; expected 1 to {most}, the voc"):
             model.fill_mask("[MASK]", top_k=top_k)
+    long = "[MASK] " + "fox " * model.config.longest + "[MASK]"
+    with pytest.raises(UsageError, match=r"texts\[1\] has 2 masks, 1 of them in the \d+ tokens"):
+        model.fill_mask(["[MASK]", long], batch_size=1)
 
 
 def test_heads_take_an_encoder_of_any_origin(folder):

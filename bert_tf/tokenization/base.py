@@ -13,7 +13,7 @@ class BaseTokenizer(tf.Module):
     """Base of the tokenizers; a subclass adds how plain text is tokenized.
 
     A subclass has `_tokenize(text)` -> ids and `_tokenize_with_offsets(text)` -> ids, starts,
-    ends; `detokenize(ids)` -> text; `options` (what its `tokenizer_config.json` holds);
+    ends, of text in which no token is written, or finds such tokens itself; `detokenize(ids)` -> text; `options` (what its `tokenizer_config.json` holds);
     `save(folder)` and `load(folder)`. All of it runs in a graph, unless `python_only` says why not.
 
     Args:

@@ -1,5 +1,7 @@
 """Tokenizers whose rules no graph can run, through the package tokenizers: in Python only."""
 
+import copy
+import functools
 import json
 import os
 
@@ -7,9 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain, needs
+from bert_tf.shapes import check_rank
 from bert_tf.storage import files
 from bert_tf.tokenization import tokenizer_json
-from bert_tf.tokenization.base import BaseTokenizer
+from bert_tf.tokenization.base import BaseTokenizer, valid_text
+from bert_tf.tokenization.offsets import without_white_space
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
 from bert_tf.tokenization.tokenizer_config import (
     read_config,
@@ -56,7 +60,6 @@ class LibraryTokenizer(BaseTokenizer):
                                      "0, 1, 2, …"))
         super().__init__(Vocabulary(tokens, source, special_tokens, _continues(tokens),
                                     **vocabulary))
-        self._always_written = None  # the library finds them
         self._library.encode_special_tokens = True
 
     @property
@@ -107,13 +110,33 @@ class LibraryTokenizer(BaseTokenizer):
         text = files.read_text(path) if values is None else json.dumps(values)
         return cls(text, reason, path, **tokenizer_json.read_special(path, config))
 
-    def _tokenize(self, text):
-        return self._tokenize_with_offsets(text)[0]
+    def tokenize(self, text, allow_special=False):
+        """See `BaseTokenizer.tokenize`; the library finds the tokens that are written."""
+        text = check_rank("text", tf.convert_to_tensor(text, tf.string), 1)
+        return self._run(text, allow_special)[0]
 
-    def _tokenize_with_offsets(self, text):
+    def tokenize_with_offsets(self, text, allow_special=False):
+        """See `BaseTokenizer.tokenize_with_offsets`."""
+        text = valid_text(check_rank("text", tf.convert_to_tensor(text, tf.string), 1))
+        ids, starts, ends = self._run(text, allow_special)
+        return ids, without_white_space(text, starts, ends), ends
+
+    @functools.cached_property
+    def _finding_special(self):
+        """The library's tokenizer with which special tokens mean themselves."""
+        library = copy.deepcopy(self._library)
+        library.encode_special_tokens = False
+        known = {added.content for added in library.get_added_tokens_decoder().values()}
+        library.add_special_tokens([token for token in self.vocabulary.special_tokens
+                                    if token not in known])
+        return library
+
+    def _run(self, text, allow_special):
+        library = self._finding_special if allow_special else self._library
+
         def run(texts):
             texts = [each.decode(errors="replace") for each in texts]
-            found = self._library.encode_batch(texts, add_special_tokens=False)
+            found = library.encode_batch(texts, add_special_tokens=False)
             edges = [np.cumsum([0, *(len(character.encode()) for character in each)])
                      for each in texts]
             splits = np.cumsum([0, *(len(each.ids) for each in found)])

@@ -160,6 +160,25 @@ def test_other_rules_work_in_python(tmp_path, other):
     assert again.encode(texts) == tokenizer.encode(texts)
 
 
+def test_other_rules_find_what_is_written_as_the_library_does(tmp_path):
+    values = to_json(tiny_model.sentence_piece())
+    values["pre_tokenizer"] = {"type": "Metaspace", "replacement": "\u2581",
+                               "prepend_scheme": "first", "split": True}
+    mask = next(each for each in values["added_tokens"] if each["content"] == "[MASK]")
+    texts = ["the [MASK] fox", "a[MASK]b the"]
+    for mask["rstrip"] in (False, True):
+        tokenizer = load(tmp_path, values)
+        library = tokenizers.Tokenizer.from_str(json.dumps(values))
+        assert isinstance(tokenizer, LibraryTokenizer)
+        for given in (True, False):
+            library.encode_special_tokens = not given
+            expected = library.encode_batch(texts)
+            assert tokenizer.encode(texts, allow_special=given) == [each.ids for each in expected]
+    _, starts, ends = tokenizer.tokenize_with_offsets(["the fox"])
+    assert not any("the fox"[start:end].startswith(" ") for start, end in zip(
+        *(each[0].numpy() for each in (starts, ends)), strict=True))
+
+
 def test_other_rules_do_not_go_into_a_saved_model(tmp_path, other):
     tokenizer = load(tmp_path, other, NAMES)
     module = tf.Module()

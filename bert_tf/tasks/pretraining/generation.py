@@ -10,13 +10,14 @@ from bert_tf.layers.cache import NextTokens
 from bert_tf.randomness import example_bits, stream_key, uniform
 
 
-def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, temperature=1.0,
+def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=None, temperature=1.0,
              seed=0, end_id=None, use_cache=True, may_slide=True, first_row=0,
-             num_tokens=None):
+             num_tokens=None, top_p=None):
     """Continue every row of a batch.
 
     The most probable token is taken, or one is drawn from the `top_k` most probable ones by their
-    renormalised probabilities. Where a row has grown longer than the model's window, the model sees
+    renormalised probabilities, or from the fewest of these that together have `top_p` of it, the
+    nucleus (Holtzman et al. 2020, section 3.1). Where a row has grown longer than the model's window, the model sees
     its last `config.longest` tokens, at positions from 0 on. A draw is a function of the seed and
     of the token's position in its row, so that a row continues in any batch as it does alone.
 
@@ -31,36 +32,41 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
             more; padding may be on either side.
         max_new_tokens: maximum of new tokens a row; an integer or a scalar tensor.
         top_k: 1 takes the most probable token; an integer or a scalar tensor, at least 1. More
-            than the vocabulary has is all of it.
+            than the vocabulary has is all of it, as is None with a `top_p`; else None is 1.
         temperature: divides the logits before the draw; above 0, a number or a scalar tensor.
         seed: of the draws; an integer, from which every row gets its own seed, or int32
             `[batch]`, the rows' seeds: rows of equal seeds and tokens continue equally.
         end_id: the token that ends a row; None lets all rows run to `max_new_tokens`.
         use_cache: keep keys and values; without, every token costs a run over its whole row.
-        may_slide: False omits what rows longer than the window need; they end there.
+        may_slide: False omits what rows longer than the window need; each ends there.
         first_row: of a part of a larger batch, the number of its first row there: of one seed
             the part draws what it draws in the whole.
         num_tokens: how many tokens there are to choose from; the table of a model may have further
             rows, which no token is of. None for all rows.
+        top_p: above 0 and at most 1, a number or a scalar tensor; None is 1, all of the `top_k`.
 
     Returns: a dict of int32 `[batch, max_new_tokens]`: `output_word_ids`, the continuations, each
         from its first position on and with its `end_id`, and `output_mask`, 1 for what was
         generated; after that stands `config.padding_id`.
 
     Raises:
-        UsageError: `top_k`, `temperature` or `max_new_tokens` is out of range, a row has no
+        UsageError: `top_k`, `top_p`, `temperature` or `max_new_tokens` is out of range, a row has no
             real token, or ids, mask and seeds do not fit together, where that can be known: not of
             arguments inside a graph.
     """
     ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
-    _check(ids, mask, seed, max_new_tokens, top_k, temperature)
+    if top_k is None:
+        top_k = 1 if top_p is None else model.config.vocab_size
+    top_p = 1.0 if top_p is None else top_p
+    _check(ids, mask, seed, max_new_tokens, top_k, top_p, temperature)
     use_cache = use_cache and _can_be_cached(model.config)
-    run = functools.partial(_generate, model, use_cache, may_slide or not use_cache, num_tokens)
+    run = functools.partial(_generate, model, use_cache, may_slide, num_tokens)
     run = _compiled(model, (use_cache, may_slide, num_tokens), run)
     rows = tf.shape(ids)[:1]
     own = seed.shape.rank == 1
     return run(ids, mask, tf.cast(max_new_tokens, tf.int32), tf.cast(top_k, tf.int32),
-               tf.cast(temperature, tf.float32), tf.broadcast_to(seed, rows),
+               tf.cast(top_p, tf.float32), tf.cast(temperature, tf.float32),
+               tf.broadcast_to(seed, rows),
                tf.zeros(rows, tf.int32) if own else first_row + tf.range(rows[0]),
                tf.constant(-1 if end_id is None else end_id))
 
@@ -75,9 +81,9 @@ def _compiled(model, options, run):
     made = vars(model).setdefault("_generating", {})  # past Keras, which would track it
     if key not in made:
         row, rows = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, None], tf.int32)
-        number = tf.TensorSpec([], tf.int32)
-        made[key] = tf.function(run, [rows, rows, number, number, tf.TensorSpec([]), row, row,
-                                      number], autograph=False)
+        number, real = tf.TensorSpec([], tf.int32), tf.TensorSpec([])
+        made[key] = tf.function(run, [rows, rows, number, number, real, real, row, row, number],
+                                autograph=False)
     return made[key]
 
 
@@ -88,8 +94,9 @@ def _can_be_cached(config):
 
 
 def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens, top_k,
-              temperature, seeds, streams, end_id):
+              top_p, temperature, seeds, streams, end_id):
     longest, padding_id = model.config.longest, model.config.padding_id
+    most = tf.int32.max if may_slide else longest  # tokens of a row that may go on
     rows = tf.ragged.boolean_mask(ids, mask > 0)
     batch, prompts = tf.shape(ids)[0], tf.cast(rows.row_lengths(), tf.int32)
     draws = _draws(seeds, streams, prompts, max_new_tokens)  # [B, new]
@@ -100,11 +107,12 @@ def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens
 
     def grow(logits, step, tokens, lengths, open_):
         """Put a token after every row that is open."""
-        new = _pick(logits[:, :num_tokens], temperature, top_k, draws[:, step])
+        new = _pick(logits[:, :num_tokens], temperature, top_k, top_p, draws[:, step])
         cells = tf.stack([every_row, lengths], 1)
         tokens = tf.tensor_scatter_nd_update(tokens, cells, tf.where(
             open_, new, tf.gather_nd(tokens, cells)))
-        return step + 1, tokens, lengths + tf.cast(open_, tf.int32), open_ & (new != end_id)
+        lengths += tf.cast(open_, tf.int32)
+        return step + 1, tokens, lengths, open_ & (new != end_id) & (lengths <= most)
 
     def goes_on(step, tokens, lengths, open_):
         return (step < max_new_tokens) & tf.reduce_any(open_)
@@ -122,13 +130,13 @@ def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens
         logits = model.next_token_logits(_window(tokens, lengths, longest))
         return grow(logits, step, tokens, lengths, open_)
 
-    state = (0, tokens, prompts, tf.ones([batch], tf.bool))
+    state = (0, tokens, prompts, prompts <= most)
     if use_cache:
         width = tf.maximum(tf.minimum(tf.shape(tokens)[1] - 1, longest), 1)
         past = model.prompt_past(_window(tokens, prompts, longest)).padded_past(width)
         *state, _ = tf.while_loop(within_window, cached_step, (*state, past),
                                   parallel_iterations=1)
-    if may_slide:
+    if may_slide or not use_cache:
         state = tf.while_loop(goes_on, step_over_window, state, parallel_iterations=1)
     _, tokens, lengths, _ = state
     positions = prompts[:, tf.newaxis] + tf.range(max_new_tokens)
@@ -136,7 +144,7 @@ def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens
             "output_mask": tf.cast(positions < lengths[:, tf.newaxis], tf.int32)}
 
 
-def _check(ids, mask, seed, max_new_tokens, top_k, temperature):
+def _check(ids, mask, seed, max_new_tokens, top_k, top_p, temperature):
     """Refuse what is out of range, as far as it is known: inside a graph, only constants are."""
     for name, value, least in (("top_k", top_k, 1), ("max_new_tokens", max_new_tokens, 0)):
         known = tf.get_static_value(value)
@@ -146,6 +154,9 @@ def _check(ids, mask, seed, max_new_tokens, top_k, temperature):
     if known is not None and not known > 0:
         raise UsageError(explain(f"temperature={known}",
                                  "above 0; top_k=1 takes the most probable token"))
+    known = tf.get_static_value(top_p)
+    if known is not None and not 0 < known <= 1:
+        raise UsageError(explain(f"top_p={known}", "above 0, at most 1"))
     if ids.shape.rank not in (None, 2) or not ids.shape.is_compatible_with(mask.shape):
         raise UsageError(explain(f"input_word_ids {ids.shape} with input_mask {mask.shape}",
                                  "both [batch, seq_length]"))
@@ -170,14 +181,16 @@ def _window(tokens, lengths, longest):
             "input_mask": tf.cast(positions < lengths[:, tf.newaxis], tf.int32)}
 
 
-def _pick(logits, temperature, top_k, draw):
-    """Pick one of the `top_k` largest of `logits [B, V]`, by `draw` float32 `[B]` in [0, 1)."""
+def _pick(logits, temperature, top_k, top_p, draw):
+    """Pick one of the largest of `logits [B, V]`, by `draw` float32 `[B]` in [0, 1)."""
     values, ids = tf.math.top_k(logits, tf.minimum(top_k, logits.shape[-1]))
     # Of the distances to the largest, as logits over a tiny temperature are all infinite.
     cumulative = tf.cumsum(tf.nn.softmax((values - values[:, :1]) / temperature), axis=1)
     # Of the sum that there is: of a long vocabulary it ends below 1, and the last and least
     # probable one would take what is left.
-    below = tf.cast(cumulative[:, :-1] <= draw[:, tf.newaxis] * cumulative[:, -1:], tf.int32)
+    enough = cumulative >= top_p * cumulative[:, -1:]
+    nucleus = tf.reduce_min(tf.where(enough, cumulative, np.inf), axis=1, keepdims=True)
+    below = tf.cast(cumulative[:, :-1] <= draw[:, tf.newaxis] * nucleus, tf.int32)
     return tf.gather(ids, tf.reduce_sum(below, axis=1), batch_dims=1)
 
 

@@ -71,8 +71,8 @@ class LanguageModel(KeepsTokenizer, Objective):
         """
         return self.decode(last_token(self.hidden_of(batch), batch["input_mask"]))
 
-    def generate(self, texts, max_new_tokens=32, top_k=1, temperature=1.0, seed=0,
-                 batch_size=32):
+    def generate(self, texts, max_new_tokens=32, top_k=None, temperature=1.0, seed=0,
+                 batch_size=32, top_p=None):
         """Continue texts up to their end or by `max_new_tokens`; see `bert_tf.generate` for ids.
 
         A text begins as the tokenizer has it, with `[CLS]` or nothing; of a long one the end is
@@ -81,7 +81,7 @@ class LanguageModel(KeepsTokenizer, Objective):
 
         Args:
             texts: a str, or a list of them.
-            max_new_tokens, top_k, temperature, seed: as of `bert_tf.generate`.
+            max_new_tokens, top_k, temperature, seed, top_p: as of `bert_tf.generate`.
             batch_size: texts that are read together; another one draws the same.
 
         Returns: what is to be put after it: a str, or a list of them.
@@ -98,7 +98,8 @@ class LanguageModel(KeepsTokenizer, Objective):
             raise UsageError(explain(f"a tokenizer of {len(self.tokenizer.vocabulary)} tokens",
                                      f"vocab_size={self.config.vocab_size}"))
         if isinstance(texts, str | bytes):
-            return self.generate([texts], max_new_tokens, top_k, temperature, seed)[0]
+            return self.generate([texts], max_new_tokens, top_k, temperature, seed,
+                                 top_p=top_p)[0]
         texts, continuations = pretokenize(self.tokenizer, text_list(texts)), []
         if np.ndim(seed) and len(seed) != len(texts):
             raise UsageError(explain(f"{len(seed)} seeds for {len(texts)} texts",
@@ -112,7 +113,7 @@ class LanguageModel(KeepsTokenizer, Objective):
                 max_new_tokens, top_k, temperature,
                 seed if np.ndim(seed) == 0 else seed[start:start + batch_size],
                 self.tokenizer.vocabulary.sep_id, first_row=start,
-                num_tokens=len(self.tokenizer.vocabulary))
+                num_tokens=len(self.tokenizer.vocabulary), top_p=top_p)
             new = tf.ragged.boolean_mask(made["output_word_ids"], made["output_mask"] > 0)
             continuations += added_text(self.tokenizer, prompt, new).numpy().tolist()
         return [text.decode() for text in continuations]

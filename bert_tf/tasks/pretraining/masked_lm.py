@@ -1,6 +1,7 @@
 """Masked-token prediction and a sentence task (Devlin et al. 2019, section 3.1)."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
@@ -103,7 +104,8 @@ class Pretrainer(KeepsTokenizer, Objective):
             probability, best first. Of a str that of the one text.
 
         Raises:
-            UsageError: the model has no tokenizer, or `top_k` is out of range.
+            UsageError: the model has no tokenizer, `top_k` is out of range, or a mask stands after
+                the window, where the model does not read.
         """
         if self.tokenizer is None:
             raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
@@ -120,12 +122,19 @@ class Pretrainer(KeepsTokenizer, Objective):
                 tf.constant(analysed[start:start + batch_size], tf.string), True)
             inputs = pack(vocabulary, [pieces], self.config.longest, fixed=False)
             found = self.likeliest(inputs, vocabulary.mask_id, top_k, len(vocabulary))
+            counts = found["num_masks"].numpy()
+            written = tf.reduce_sum(tf.cast(pieces == vocabulary.mask_id, tf.int32), axis=1)
+            for row in np.flatnonzero(counts < written.numpy())[:1]:
+                raise UsageError(explain(
+                    f"texts[{start + row}] has {written[row]} masks, {counts[row]} of them in the "
+                    f"{self.config.longest} tokens that the model reads", "all of them there",
+                    "a shorter text"))
             tokens = self.tokenizer.tokens(found["ids"]).numpy()
             rows += [[[{"token": token.decode(), "score": float(score)}
                        for token, score in zip(*candidates, strict=True)]
                       for candidates in zip(words[:count], scores[:count], strict=True)]
-                     for words, scores, count in zip(tokens, found["scores"].numpy(),
-                                                     found["num_masks"].numpy(), strict=True)]
+                     for words, scores, count in zip(tokens, found["scores"].numpy(), counts,
+                                                     strict=True)]
         return rows
 
     def likeliest(self, inputs, mask_id, top_k, num_tokens=None):

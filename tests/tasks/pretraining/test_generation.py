@@ -105,9 +105,34 @@ def test_the_least_probable_of_a_long_vocabulary_takes_no_more_than_its_own():
     """Float32 sums lose what is below 3e-8, so that they end at 0.999."""
     logits = -1.5 * np.log(np.arange(1.0, 150_001))
     draws = np.float32([0.9991, 0.9995, 0.9998])
-    found = _pick(tf.constant(np.tile(logits, (3, 1)), tf.float32), 1.0, 150_000, draws).numpy()
+    found = _pick(tf.constant(np.tile(logits, (3, 1)), tf.float32), 1.0, 150_000, 1.0, draws).numpy()
     below = np.cumsum(np.exp(logits) / np.exp(logits).sum())
     assert np.abs(below[found] - draws).max() < 2e-3 and found.max() < 149_999
+
+
+@pytest.mark.parametrize(("top_k", "top_p", "expected"), [
+    (9, 0.5, [1]), (9, 0.51, [1, 3]), (9, 0.8, [1, 3]), (9, 0.81, [1, 3, 0]),
+    (9, 1.0, [1, 3, 0, 2]), (9, 1e-9, [1]), (1, 1.0, [1]),
+    (2, 0.63, [1, 3])])  # of two, the first has 0.5 / 0.8
+def test_the_nucleus_is_the_fewest_tokens_that_have_top_p(top_k, top_p, expected):
+    probabilities = np.float32([0.15, 0.5, 0.05, 0.3])
+    draws = np.arange(100, dtype="float32") / 100
+    logits = tf.constant(np.tile(np.log(probabilities), (100, 1)))
+    found = _pick(logits, 1.0, top_k, top_p, draws).numpy()
+    kept = probabilities[expected]
+    counts = [(found == token).sum() for token in expected]
+    assert sum(counts) == 100
+    np.testing.assert_allclose(counts, 100 * kept / kept.sum(), atol=1)
+
+
+def test_top_p_draws_from_the_whole_vocabulary_without_top_k(model):
+    options = {"temperature": 2.0, "seed": 3}
+    batch = padded(PROMPTS)
+    found, expected, greedy = (
+        generate(model, *batch, 6, **options, **kept)["output_word_ids"].numpy()
+        for kept in ({"top_p": 0.9}, {"top_k": 99, "top_p": 0.9}, {}))
+    np.testing.assert_array_equal(found, expected)
+    assert (found != greedy).any()
 
 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-38, 1e-50])
@@ -180,6 +205,15 @@ def test_kept_keys_and_values_change_nothing(changes):
         model, ids[:3], mask[:3], 3, use_cache=False)["output_word_ids"])
 
 
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_row_that_may_not_slide_ends_none_but_itself(model, use_cache):
+    prompts = [PROMPTS[0], [5] * 7, [5] * 9]  # of a window of 8
+    found = generate(model, *padded(prompts), 4, use_cache=use_cache, may_slide=False)
+    assert found["output_mask"].numpy().tolist() == [[1] * 4, [1, 1, 0, 0], [0] * 4]
+    np.testing.assert_array_equal(found["output_word_ids"][0], generate(
+        model, *padded(prompts[:1]), 4)["output_word_ids"][0])
+
+
 @pytest.mark.long
 def test_adapters_and_other_weights_are_seen_by_the_next_call(model):
     own = LanguageModel(GPT, seed=5)
@@ -199,6 +233,8 @@ def test_adapters_and_other_weights_are_seen_by_the_next_call(model):
     ({"top_k": 0}, "top_k=0"), ({"top_k": np.int64(0)}, "top_k=0"), ({"top_k": 1.5}, "top_k"),
     ({"temperature": 0.0}, "temperature"), ({"temperature": float("nan")}, "temperature"),
     ({"max_new_tokens": -1}, "max_new_tokens"),
+    *(({"top_p": top_p}, "top_p=.*; expected above 0, at most 1")
+      for top_p in (0.0, 1.01, float("nan"))),
     ({"seed": [7]}, r"seed \(1,\) with input_word_ids \(2, 2\)"),
     ({"input_mask": np.ones((2, 3))}, r"input_word_ids \(2, 2\) with input_mask \(2, 3\)"),
     ({"input_word_ids": [5, 5], "input_mask": [1, 1]}, r"both \[batch, seq_length\]"),
