@@ -197,8 +197,7 @@ def test_what_is_no_list_of_ids(tokenizers, ids):
 
 
 def test_ids_in_any_container(tokenizers):
-    tokenizer = tokenizers[True, True]
-    [row] = rows = tokenizer.encode(["hello hello"])
+    [row] = rows = (tokenizer := tokenizers[True, True]).encode(["hello hello"])
     for one in (row, tuple(row), np.array(row), tf.constant(row), [*np.array(row)]):
         assert tokenizer.decode(one) == "hello hello"
     for several in (rows, [tuple(row)], tf.ragged.constant(rows), [tf.constant(row)]):
