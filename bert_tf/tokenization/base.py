@@ -1,5 +1,9 @@
 """What all tokenizers do alike: special tokens in texts, packing, Python lists of ids."""
 
+import numbers
+from collections.abc import Iterable
+
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
@@ -13,8 +17,9 @@ class BaseTokenizer(tf.Module):
     """Base of the tokenizers; a subclass adds how plain text is tokenized.
 
     A subclass has `_tokenize(text)` -> ids and `_tokenize_with_offsets(text)` -> ids, starts,
-    ends, of text in which no token is written, or finds such tokens itself; `detokenize(ids)` -> text; `options` (what its `tokenizer_config.json` holds);
-    `save(folder)` and `load(folder)`. All of it runs in a graph, unless `python_only` says why not.
+    ends, of text in which no token is written, or finds such tokens itself; `detokenize(ids)` ->
+    text; `options` (what its `tokenizer_config.json` holds); `save(folder)` and `load(folder)`. All
+    of it runs in a graph, unless `python_only` says why not.
 
     Args:
         vocabulary: `Vocabulary`.
@@ -107,16 +112,20 @@ class BaseTokenizer(tf.Module):
         Returns: str, or a list of them.
 
         Raises:
-            UsageError: an id that the vocabulary does not have.
+            UsageError: no such list, or an id that the vocabulary does not have.
         """
-        rows = ids.to_list() if isinstance(ids, tf.RaggedTensor) else [
-            getattr(row, "tolist", lambda row=row: row)() for row in
-            (ids.numpy() if isinstance(ids, tf.Tensor) else ids)]
-        one = not rows or not isinstance(rows[0], list)
+        ids = _plain(ids)
+        rows = [_plain(row) for row in ids] if isinstance(ids, Iterable) else [None]
+        are_lists = {isinstance(row, list) for row in rows}
+        if rows == [None] or len(are_lists) > 1:
+            raise UsageError(explain(f"ids={ids!r}"[:200],
+                                     "a list of token ids, or a list of such lists"))
+        one = True not in are_lists
         rows = [rows] if one else rows
         for token_id in (token_id for row in rows for token_id in row):
-            if not 0 <= token_id < len(self.vocabulary):
-                raise UsageError(explain(f"token id {token_id}",
+            if not isinstance(token_id, numbers.Integral) or not (
+                    0 <= token_id < len(self.vocabulary)):
+                raise UsageError(explain(f"token id {token_id!r}",
                                          f"0 to {len(self.vocabulary) - 1}"))
         texts = [text.decode(errors="replace") for text in self.detokenize(
             tf.ragged.constant(rows, tf.int32, ragged_rank=1)).numpy()]
@@ -133,6 +142,16 @@ class BaseTokenizer(tf.Module):
         stated = "".join(f", {name}={value!r}" for name, value in self.options.items()
                          if not isinstance(value, list | dict) and value is not None)
         return f"{type(self).__name__}({len(self.vocabulary):,} tokens{stated})"
+
+
+def _plain(ids):
+    """Return what may be an array or a tensor as Python numbers, in lists."""
+    if isinstance(ids, tf.RaggedTensor):
+        return ids.to_list()
+    ids = ids.numpy() if isinstance(ids, tf.Tensor) else ids
+    if isinstance(ids, np.ndarray | np.generic):
+        return ids.tolist()
+    return list(ids) if isinstance(ids, tuple) else ids
 
 
 def valid_text(text):

@@ -13,7 +13,7 @@ from bert_tf.storage import files
 from bert_tf.tokenization import hf_options, json_pairs
 from bert_tf.tokenization.json_template import UnknownRules, expect, read_template, steps_of
 from bert_tf.tokenization.sentence_piece_model import BYTE, CONTROL, NORMAL, UNKNOWN, make_model
-from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.vocabulary import Vocabulary, fits_line
 
 NAME = "tokenizer.json"
 _ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]", "<unk>"),
@@ -213,6 +213,9 @@ def _word_piece(values, model, config, description):
     for each in description.special["added_tokens"]:
         if not each.special and each.token.isalnum() and each.token in model["vocab"]:
             raise UnknownRules(f"{path}: the added token {each.token!r} is a piece of words, too")
+    for token in description.tokens:
+        if not fits_line(token):  # `vocab.txt` could not hold it
+            raise UnknownRules(f"{path}: the token {token!r} has a line break")
     accents, lower_case = normalizer.get("strip_accents"), bool(normalizer.get("lowercase"))
     strips = lower_case if accents is None else bool(accents)
     # That takes Hangul apart, whether it was composed before or not.

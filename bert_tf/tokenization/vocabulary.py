@@ -18,6 +18,11 @@ def joined(left, right):
     return left + right.removeprefix(CONTINUATION_PREFIX)
 
 
+def fits_line(token):
+    """Return whether a token in a line of its own is read as it was written."""
+    return "\n" not in token and not token.endswith("\r")
+
+
 class AddedToken(NamedTuple):
     """A token that is found in a text as it is written, before the text is tokenized."""
 
@@ -175,7 +180,14 @@ class Vocabulary:
         return cls(tokens, path, **options)
 
     def save(self, path):
-        """Write a file of one token a line."""
+        """Write a file of one token a line.
+
+        Raises:
+            UsageError: a token has a line break.
+        """
+        for token in self.tokens:
+            if not fits_line(token):
+                raise UsageError(explain(f"{path}: the token {token!r}", "one without line breaks"))
         files.write_text(path, "".join(f"{token}\n" for token in self.tokens))
 
 

@@ -190,6 +190,21 @@ def test_a_single_string_is_refused(tokenizers):
         tokenizers[True, True].tokenize("one text")
 
 
+@pytest.mark.parametrize("ids", [5, None, [[[1]]], ["a"], "a", [1.5], [[5], 6], [-1], [[99_999]]])
+def test_what_is_no_list_of_ids(tokenizers, ids):
+    with pytest.raises(UsageError, match="expected 0 to|expected a list of token ids"):
+        tokenizers[True, True].decode(ids)
+
+
+def test_ids_in_any_container(tokenizers):
+    [row] = rows = (tokenizer := tokenizers[True, True]).encode(["hello hello"])
+    for one in (row, tuple(row), np.array(row), tf.constant(row), [*np.array(row)]):
+        assert tokenizer.decode(one) == "hello hello"
+    for several in (rows, [tuple(row)], tf.ragged.constant(rows), [tf.constant(row)]):
+        assert tokenizer.decode(several) == ["hello hello"]
+    assert tokenizer.decode([]) == "" and tokenizer.decode([[]]) == [""]
+
+
 def test_damaged_utf8_is_no_error(tokenizers):
     for allow_special in (False, True):
         ids, _, ends = tokenizers[True, True].tokenize_with_offsets(

@@ -220,6 +220,17 @@ def test_an_added_token_is_no_piece_of_words(tmp_path, token):
     assert tokenizer.encode(texts) == [each.ids for each in library.encode_batch(texts)]
 
 
+@pytest.mark.parametrize("token", ["\n", "a\nb", "\r"])
+def test_an_added_line_break_comes_back(tmp_path, token):
+    vocabulary = Vocabulary([*BERT_SPECIALS, "the", token], added_tokens=[
+        *default_added_tokens(BERT_SPECIALS), AddedToken(token, special=False)])
+    values = to_json(Tokenizer(vocabulary, True, True, normalization="huggingface"))
+    tokenizer, text = load(tmp_path, values), f"the{token}the"
+    tokenizer.save(str(tmp_path / "saved"))
+    for each in (tokenizer, load_tokenizer(str(tmp_path / "saved"))):
+        assert each.encode(text) == [2, 5, 6, 5, 3]
+
+
 def test_an_added_token_is_written_as_it_is_found(tmp_path):
     vocabulary = Vocabulary([*BERT_SPECIALS, "the", "<ent>"], added_tokens=[
         *default_added_tokens(BERT_SPECIALS), AddedToken("<ent>", special=False)])

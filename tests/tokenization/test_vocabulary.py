@@ -21,6 +21,12 @@ def test_ids_are_line_numbers_from_zero(tmp_path):
     assert (tmp_path / "again.txt").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("token", ["\n", "a\nb", "a\r"])
+def test_a_token_that_is_no_line_is_not_saved(tmp_path, token):
+    with pytest.raises(UsageError, match="vocab.txt: the token .*; expected one without line br"):
+        Vocabulary([*SPECIAL_TOKENS, token]).save(str(tmp_path / "vocab.txt"))
+
+
 @pytest.mark.parametrize(("tokens", "message"), [
     (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], r"has no \[MASK\]"),
     ([*SPECIAL_TOKENS, "a", "b", "a"], "line 6: 'a' is there again in line 8"),

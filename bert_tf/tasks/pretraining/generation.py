@@ -17,9 +17,10 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=None, temp
 
     The most probable token is taken, or one is drawn from the `top_k` most probable ones by their
     renormalised probabilities, or from the fewest of these that together have `top_p` of it, the
-    nucleus (Holtzman et al. 2020, section 3.1). Where a row has grown longer than the model's window, the model sees
-    its last `config.longest` tokens, at positions from 0 on. A draw is a function of the seed and
-    of the token's position in its row, so that a row continues in any batch as it does alone.
+    nucleus (Holtzman et al. 2020, section 3.1). Where a row has grown longer than the
+    model's window, the model sees its last `config.longest` tokens, at positions from 0 on. A draw
+    is a function of the seed and of the token's position in its row, so that a row continues in
+    any batch as it does alone.
 
     Each token costs one run of the encoder over itself: keys and values of those before it are
     kept. After that, where every token's position changes with each new one, it costs a run
@@ -50,8 +51,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=None, temp
         generated; after that stands `config.padding_id`.
 
     Raises:
-        UsageError: `top_k`, `top_p`, `temperature` or `max_new_tokens` is out of range, a row has no
-            real token, or ids, mask and seeds do not fit together, where that can be known: not of
+        UsageError: `top_k`, `top_p`, `temperature` or `max_new_tokens` is out of range, a row has
+            no real token, or ids, mask and seeds do not fit together, where that can be known: not of
             arguments inside a graph.
     """
     ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))

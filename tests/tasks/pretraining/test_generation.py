@@ -105,7 +105,8 @@ def test_the_least_probable_of_a_long_vocabulary_takes_no_more_than_its_own():
     """Float32 sums lose what is below 3e-8, so that they end at 0.999."""
     logits = -1.5 * np.log(np.arange(1.0, 150_001))
     draws = np.float32([0.9991, 0.9995, 0.9998])
-    found = _pick(tf.constant(np.tile(logits, (3, 1)), tf.float32), 1.0, 150_000, 1.0, draws).numpy()
+    tiled = tf.constant(np.tile(logits, (3, 1)), tf.float32)
+    found = _pick(tiled, 1.0, 150_000, 1.0, draws).numpy()
     below = np.cumsum(np.exp(logits) / np.exp(logits).sum())
     assert np.abs(below[found] - draws).max() < 2e-3 and found.max() < 149_999
 
