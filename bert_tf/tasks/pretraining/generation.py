@@ -52,8 +52,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=None, temp
 
     Raises:
         UsageError: `top_k`, `top_p`, `temperature` or `max_new_tokens` is out of range, a row has
-            no real token, or ids, mask and seeds do not fit together, where that can be known: not of
-            arguments inside a graph.
+            no real token, or ids, mask and seeds do not fit together, where that can be known: not
+            of arguments inside a graph.
     """
     ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
     if top_k is None:
