@@ -14,6 +14,8 @@ import uuid
 
 from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 
+_OF_NAMES = (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
+
 
 @contextlib.contextmanager
 def explained(action, path):
@@ -45,7 +47,9 @@ def explained(action, path):
             raise UnavailableError(explain(
                 f"cannot {action} {path}: the lock service of its file system does not answer",
                 attempt="again once it does, or a folder on a local disk")) from error
-        raise BertTfError(f"cannot {action} {path}: {error.strerror or error}") from error
+        # What is wrong with the file's name stays so; a disk, a network or memory may come back.
+        kind = BertTfError if error.errno in _OF_NAMES else UnavailableError
+        raise kind(f"cannot {action} {path}: {error.strerror or error}") from error
     except ValueError as error:
         if str(path).isprintable():
             raise

@@ -5,6 +5,7 @@ import dataclasses
 import os
 
 from bert_tf.config import ModelConfig
+from bert_tf.data.tables import composed
 from bert_tf.errors import NoTextError, UsageError, check_choice, explain
 from bert_tf.layers.initializers import assigned_later
 from bert_tf.models.find import model_folder
@@ -81,12 +82,18 @@ class Saved:
             model = model_class(config, **{**saved, **options})
         now = model.options()
         changed = {name for name in (*saved, "features")
-                   if name in options and now.get(name) != saved.get(name)}
+                   if name in options and _known_as(now.get(name)) != _known_as(saved.get(name))}
         new_heads = bool(task != saved_task or changed)
         unused = _head_of(task != saved_task, changed)
         _assign(model, encoder, self, {name: value for name, value in tensors.items()
                                        if not (unused and name.startswith(unused))}, new_heads)
         return model
+
+
+def _known_as(value):
+    """Return an option as it is compared: names, such as labels, composed."""
+    return [composed(each) if isinstance(each, str) else each for each in value] if isinstance(
+        value, list | tuple) else value
 
 
 def from_pretrained(path, task=None, config=None, **options):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.errors import BertTfError, UsageError
+from bert_tf.errors import BertTfError, UnavailableError, UsageError
 from bert_tf.storage import disk, files
 
 
@@ -78,6 +78,15 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
           files.atomic_path(str(path)) as temporary):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert path.read_text() == "first" and os.listdir(path.parent) == ["file"]
+
+
+@pytest.mark.parametrize(("number", "kind"), [
+    (errno.EIO, UnavailableError), (errno.ESTALE, UnavailableError),
+    (errno.ENOMEM, UnavailableError), (errno.ENAMETOOLONG, BertTfError)])
+def test_a_disk_that_fails_is_no_damage(number, kind):
+    with pytest.raises(BertTfError, match="cannot read x: ") as raised, disk.explained("read", "x"):
+        raise OSError(number, os.strerror(number))
+    assert raised.type is kind
 
 
 def test_a_file_where_a_folder_should_be_is_named(tmp_path):

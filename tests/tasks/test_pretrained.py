@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+import unicodedata
 
 import keras
 import numpy as np
@@ -264,3 +265,13 @@ def test_models_of_others_are_left_to_keras(tmp_path):
     model = keras.Model(encoder.input, encoder.output["pooled_output"])
     with pytest.raises(UsageError, match=r"a Functional; expected .*; try model.save\("):
         save_pretrained(tmp_path / "model", model)
+
+
+def test_labels_in_jamo_are_those_of_the_head(tmp_path):
+    """Those of tables that are read are composed."""
+    labels = ["긍정", "부정"]
+    Classifier(TINY, [unicodedata.normalize("NFD", name) for name in labels],
+               seed=4).save_pretrained(str(tmp_path))
+    model = from_pretrained(str(tmp_path), labels=labels)
+    assert model.fresh_variables == () and model.labels == labels
+    assert from_pretrained(str(tmp_path), labels=labels[::-1]).fresh_variables

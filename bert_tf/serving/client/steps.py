@@ -253,10 +253,15 @@ class Steps:
 
     @contextlib.contextmanager
     def _explained(self):
+        closed = UsageError(explain("a client that is closed", attempt="a new one"))
         if self._closed:
-            raise UsageError(explain("a client that is closed", attempt="a new one"))
+            raise closed
         try:
             yield
+        except (ValueError, RuntimeError) as error:  # of gRPC and of httpx
+            if not self._closed:
+                raise
+            raise closed from error
         except ServingError as error:
             if error.code in _MISFITS:
                 self._known_until = -math.inf

@@ -280,3 +280,17 @@ def test_a_closed_client_asks_nothing(protocol):
         with closed:
             client.embed("4")
         asyncio.run(asynchronous(address))
+
+
+def test_a_client_that_another_thread_closes_says_so(protocol, monkeypatch):
+    with ScriptedServer().running(protocol) as address, Client(address, MODEL) as client:
+        client.embed("4")
+        ask_all = client._ask_all
+
+        def closing(*arguments):
+            client.close()
+            return ask_all(*arguments)
+
+        monkeypatch.setattr(client, "_ask_all", closing)
+        with pytest.raises(UsageError, match="a client that is closed; try a new one"):
+            client.embed("4")
