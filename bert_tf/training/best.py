@@ -5,7 +5,7 @@ import os
 
 from bert_tf.errors import BertTfError, UnavailableError, explain
 from bert_tf.storage import files
-from bert_tf.training.checkpoint import Checkpoints
+from bert_tf.training.checkpoint import Checkpoints, left_for_later
 
 BEST = "best"  # folder of the weights of the best evaluation
 
@@ -70,7 +70,8 @@ class BestEvaluation:
         self.found = state.get("best")
         self._no_better = state.get("no_better", 0)
         if self._keep:
-            files.clean_temporary(self._checkpoints.folder)
+            with left_for_later():
+                files.clean_temporary(self._checkpoints.folder)
         self.discard_weights()
 
     def judge(self, step, evaluation, model):

@@ -4,8 +4,10 @@ A checkpoint is a folder `step_00000100` with a TensorFlow checkpoint of all ten
 names, and `state.json` with the rest of the run's state and each file's size and digest.
 """
 
+import contextlib
 import os
 import re
+import sys
 
 from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.storage import checksums, files, local_copies
@@ -13,6 +15,15 @@ from bert_tf.storage.variables import read_variables, write_variables
 
 _STATE = "state.json"
 _TENSORS = "variables"
+
+
+@contextlib.contextmanager
+def left_for_later():
+    """Go on where what nobody needs any more cannot be deleted now, with a note."""
+    try:
+        yield
+    except UnavailableError as error:
+        print(f"note: {error}; it is left for later", file=sys.stderr)
 
 
 class Checkpoints:
@@ -58,7 +69,8 @@ class Checkpoints:
         # A damaged checkpoint that the run went back before is later than `step`: not counted.
         earlier = [old for old in self.steps() if old <= step]
         for old in earlier[:-self.keep] if self.keep else ():
-            self._discard(old)
+            with left_for_later():  # the new one is whole
+                self._discard(old)
 
     def keep_only(self, step):
         """Delete all checkpoints but that of `step`; of None all, and none where it is missing."""

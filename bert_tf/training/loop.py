@@ -12,7 +12,7 @@ from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.variables import assign_variables
 from bert_tf.training.best import BestEvaluation
-from bert_tf.training.checkpoint import Checkpoints, run_variables
+from bert_tf.training.checkpoint import Checkpoints, left_for_later, run_variables
 from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.memory import MODEL, STEP, explained_want_of_memory, let_go
 from bert_tf.training.metrics import MetricsLog
@@ -292,7 +292,8 @@ class _Run:
     def restore(self):
         """Go back to the newest sound checkpoint, if there is one."""
         if is_chief(self.strategy):
-            files.clean_temporary(self.checkpoints.folder)
+            with left_for_later():
+                files.clean_temporary(self.checkpoints.folder)
         found = self.checkpoints.load_newest(print)
         check_agreement(self.strategy, found[1]["step"] if found else -1,
                         f"the step of the newest checkpoint in {self.checkpoints.folder}",

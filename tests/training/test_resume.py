@@ -1,5 +1,6 @@
 """A run that was stopped, killed or damaged ends with the bytes of an undisturbed one."""
 
+import errno
 import itertools
 import os
 import shutil
@@ -11,7 +12,7 @@ import tensorflow as tf
 from faults.kill_and_resume import read_metrics
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.storage import files
+from bert_tf.storage import disk, files
 from bert_tf.training import checkpoint, loop
 from bert_tf.training.best import best_weights
 from bert_tf.training.checkpoint import Checkpoints
@@ -169,6 +170,22 @@ def test_damaged_newest_checkpoint_is_passed_over(tiny, capsys, eager):
         os.truncate(folder / f"step_{step:08d}/variables.index", 10)
     with pytest.raises(BertTfError, match="every checkpoint .* is damaged"):
         tiny.train("run", **options)
+
+
+def test_an_old_checkpoint_that_cannot_be_deleted_ends_no_run(tiny, monkeypatch, capsys, eager):
+    """As where another machine reads it from the same network file system."""
+    def fails(path):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+
+    options = {"strategy": "one_device", "train_steps": 5, "checkpoint_every": 1}
+    whole, _ = tiny.train("whole", **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "remove", fails)
+        for _ in range(2):  # the second goes back to the last checkpoint
+            assert equal(tiny.train("run", **options)[0], whole)
+    assert "Directory not empty; it is left for later" in capsys.readouterr().err
+    tiny.train("run", **options)
+    assert not [name for name in os.listdir(tiny.root / "run/checkpoints") if "tmp" in name]
 
 
 def test_a_failed_write_keeps_the_earlier_checkpoints(tmp_path):
