@@ -14,7 +14,8 @@ import uuid
 
 from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 
-_OF_NAMES = (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
+# What is wrong with a file's name, or with what is in it, as of `gzip.BadGzipFile`.
+_LASTING = (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, None)
 
 
 @contextlib.contextmanager
@@ -47,8 +48,8 @@ def explained(action, path):
             raise UnavailableError(explain(
                 f"cannot {action} {path}: the lock service of its file system does not answer",
                 attempt="again once it does, or a folder on a local disk")) from error
-        # What is wrong with the file's name stays so; a disk, a network or memory may come back.
-        kind = BertTfError if error.errno in _OF_NAMES else UnavailableError
+        # A disk, a network or memory may come back.
+        kind = BertTfError if error.errno in _LASTING else UnavailableError
         raise kind(f"cannot {action} {path}: {error.strerror or error}") from error
     except ValueError as error:
         if str(path).isprintable():
@@ -131,7 +132,10 @@ def is_whole(path):
 
 def list_folder(path):
     """Return sorted names in a folder; empty where there is none."""
-    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    try:
+        return sorted(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):  # not where a network file system is away
+        return []
 
 
 def names_below(folder):

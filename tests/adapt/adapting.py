@@ -27,8 +27,9 @@ def embedder(further_rows=0, **options):
 
 
 def arguments(folder, name, *words, model="embedder"):
-    return ["--model", str(folder / model), "--input", str(folder / "text.txt"), "--output_dir",
-            str(folder / name), "--export_dir", str(folder / "saved" / name), *words]
+    text = [] if "--input" in words else ["--input", str(folder / "text.txt")]
+    return ["--model", str(folder / model), *text, "--output_dir", str(folder / name),
+            "--export_dir", str(folder / "saved" / name), *words]
 
 
 def run(folder, name, *words, **options):

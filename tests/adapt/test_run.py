@@ -162,9 +162,9 @@ def test_what_is_refused_is_one_line_and_leaves_nothing(words, code, message, fo
     (tmp_path / "more.txt").write_text(TEXT + " the" * 99)
     names = {"RUN": str(tmp_path / "run"), "MODEL": str(folder / "embedder"),
              "ONE": str(tmp_path / "one.txt"), "MORE": str(tmp_path / "more.txt")}
-    given = [*arguments(folder, "none", "--output_dir", str(tmp_path / "run"), "--new_pieces",
-                        "0" if "--train_steps" in words else "5"),
-             *(names.get(word, word) for word in words)]
+    given = arguments(folder, "none", "--output_dir", str(tmp_path / "run"), "--new_pieces",
+                      "0" if "--train_steps" in words else "5",
+                      *(names.get(word, word) for word in words))
     assert cli.run(adapt.main, given) == code
     *bars, error = capsys.readouterr().err.splitlines()
     assert message in error and error.startswith("error: ") and (code == 1 or not bars)

@@ -82,11 +82,22 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
 
 @pytest.mark.parametrize(("number", "kind"), [
     (errno.EIO, UnavailableError), (errno.ESTALE, UnavailableError),
-    (errno.ENOMEM, UnavailableError), (errno.ENAMETOOLONG, BertTfError)])
+    (errno.ENOMEM, UnavailableError), (errno.ENAMETOOLONG, BertTfError), (None, BertTfError)])
 def test_a_disk_that_fails_is_no_damage(number, kind):
     with pytest.raises(BertTfError, match="cannot read x: ") as raised, disk.explained("read", "x"):
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, "wrong")
     assert raised.type is kind
+
+
+def test_a_folder_that_is_away_is_not_taken_for_empty(monkeypatch, tmp_path):
+    def away(*_, **__):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    assert files.list_folder(str(tmp_path / "none")) == []
+    for name in ("listdir", "stat"):
+        monkeypatch.setattr(os, name, away)
+    with pytest.raises(UnavailableError, match="cannot list .*: Stale file handle"):
+        files.list_folder(str(tmp_path))
 
 
 def test_a_file_where_a_folder_should_be_is_named(tmp_path):
