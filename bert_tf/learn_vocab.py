@@ -5,8 +5,9 @@
 
 Input is UTF-8, plain text or .jsonl (field "text"), also .gz; - is standard input. Beside the
 vocabulary, tokenizer_config.json says how text is to be lower-cased, stripped of accents and split
-into morphemes. Memory is bounded by the different words, 2 million, of which the rarest are
-forgotten. Unigram needs the extra unigram (sentencepiece).
+into morphemes. Memory is bounded by the different words, 2 million and 64 MB, of which the rarest
+are forgotten; where that is much of the text, it is printed. Unigram needs the extra unigram
+(sentencepiece).
 """
 
 import contextlib

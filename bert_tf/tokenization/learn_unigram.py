@@ -7,6 +7,7 @@ which is fixed.
 
 import collections
 import io
+import sys
 import unicodedata
 
 from bert_tf.errors import BertTfError, UsageError, explain, needs
@@ -31,7 +32,8 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
         vocab_size: entries to learn; fewer come out where the text has no more pieces.
         lower_case, strip_accents: what is done to text first; Hangul stays whole.
         min_frequency: words with a character that occurs less often are left out, and those with
-            one beyond the most frequent 6,000 and a third of `vocab_size`.
+            one beyond the most frequent 6,000 and a third of `vocab_size`. So are words of over
+            4,192 bytes, which is printed.
         progress: show a bar.
 
     Returns:
@@ -52,7 +54,13 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
     for word, count in sorted(counts.items()):
         # As the trainer sees it: accents were removed from jamo, which are a syllable again.
         words[unicodedata.normalize("NFKC", word.decode())] += count
+    total = sum(len(word) * count for word, count in words.items())
     words = {word: count for word, count in words.items() if len(word.encode()) <= _MOST_BYTES}
+    overlong = total - sum(len(word) * count for word, count in words.items())
+    if overlong:
+        print(f"{overlong:,} of {total:,} characters were left out, in stretches of over "
+              f"{_MOST_BYTES:,} bytes without a blank; put blanks or line breaks after sentences",
+              file=sys.stderr)
     for word, count in words.items():
         for character in word:
             characters[character] += count
@@ -61,8 +69,10 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
              if characters[character] >= min_frequency}
     lines = [f"{word}\t{count}" for word, count in words.items() if known.issuperset(word)]
     if not lines:
-        raise BertTfError(explain(f"no character of the text occurs {min_frequency} times",
-                                  attempt="more text"))
+        rest = "what is left of the text" if overlong else "the text"
+        raise BertTfError(explain(f"no character of {rest} occurs {min_frequency} times",
+                                  attempt="blanks or line breaks after sentences" if overlong
+                                  else "more text"))
     stream = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -131,6 +131,23 @@ def composing_edges():
 
 
 @functools.cache
+def mark_edges():
+    """Return the characters that NFC sorts among combining marks, of which some decompose into
+    several: int32, edges of ranges as of `composing_edges`."""
+    return np.array(_runs(
+        [code_point for code_point in _CODE_POINTS
+         if unicodedata.combining(unicodedata.normalize("NFD", chr(code_point))[0])]),
+        np.int32).ravel()
+
+
+def marks_pattern(count):
+    """Return the RE2 pattern of a text with so many of `mark_edges` in succession."""
+    marks = "".join(f"\\x{{{first:x}}}-\\x{{{after - 1:x}}}"
+                    for first, after in mark_edges().reshape(-1, 2))
+    return f"(?s).*[{marks}]{{{count}}}.*"
+
+
+@functools.cache
 def white_space_edges():
     """Return the first code point and the one after the last of each range of White_Space,
     int32."""

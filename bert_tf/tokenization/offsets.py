@@ -5,8 +5,43 @@ second of them crashes the process on an empty batch and refuses rows without of
 """
 
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 from bert_tf.tokenization import normalization
+
+# `NormalizeUTF8` sorts a run of combining marks in a time that grows with its square: in texts of
+# more bytes, so many marks of a run are sorted at once ("stream-safe", UAX #15 section 13).
+_LONG_TEXT, _MOST_MARKS = 4096, 30
+
+
+def composed(text):
+    """Compose texts (NFC): string `[n]`, valid UTF-8 -> string `[n]`.
+
+    Of more than 30 combining marks in succession in a text of more than 4,096 bytes each 30 are
+    composed by themselves.
+    """
+    def compose(texts):
+        return tf_text.normalize_utf8(texts, "NFC")
+
+    def in_parts():
+        characters = tf.strings.unicode_decode(text, "UTF-8")
+        points, rows = characters.values, characters.value_rowids()
+        first = tf.concat([tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0)
+        marks = tf.searchsorted(tf.constant(normalization.mark_edges()), points,
+                                side="right") % 2 == 1
+        # Characters since the one that a run of marks follows.
+        places, base = tf.range(tf.size(points)), first | ~marks
+        since = places - tf.gather(tf.boolean_mask(places, base),
+                                   tf.cumsum(tf.cast(base, tf.int32)) - 1)
+        starts = tf.where(first | (~base & (since % _MOST_MARKS == 0)))[:, 0]
+        parts = tf.RaggedTensor.from_row_starts(points, starts, validate=False)
+        parts = compose(tf.strings.unicode_encode(parts, "UTF-8"))
+        return tf.strings.reduce_join(tf.RaggedTensor.from_value_rowids(
+            parts, tf.gather(rows, starts), tf.size(text, tf.int64), validate=False), axis=-1)
+
+    long = tf.boolean_mask(text, tf.strings.length(text) > _LONG_TEXT)
+    hostile = tf.strings.regex_full_match(long, normalization.marks_pattern(_MOST_MARKS + 1))
+    return tf.cond(tf.reduce_any(hostile), in_parts, lambda: compose(text))
 
 
 def before_nfc(text, composed, offsets):

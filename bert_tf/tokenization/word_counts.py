@@ -1,6 +1,7 @@
 """Counts of the words in any amount of text: what a vocabulary is learned from."""
 
 import collections
+import sys
 
 import numpy as np
 import tensorflow as tf
@@ -14,25 +15,31 @@ from bert_tf.tokenization.piece_normalizer import PieceNormalizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
+_TOLD = 20  # a 20th of the text and more that was left out is told of
+
 
 class WordCounter:
     """Counts words; a subclass says what a word is (`split`).
 
     Args:
-        max_words: different words held; above that the rarest are evicted, all of one count.
+        max_words, max_bytes: different words held, and their bytes; above either the rarest are
+            evicted, all of one count.
     """
 
     batch_characters = 1 << 22  # of texts that are counted at once
 
-    def __init__(self, max_words=2_000_000):
-        self._max_words = max_words
+    def __init__(self, max_words=2_000_000, max_bytes=1 << 26):
+        self._max_words, self._max_bytes = max_words, max_bytes
         self.counts = collections.Counter()
+        self.seen = self.evicted = 0  # bytes of words, each as often as it occurs
 
     def add(self, texts):
         """Count the words of a list of str; return how many different ones there are in it."""
         found = self.split(texts)
+        self.seen += _weight(found)
         self.counts.update(found)
-        if len(self.counts) > self._max_words:
+        if (len(self.counts) > self._max_words
+                or sum(map(len, self.counts)) > self._max_bytes):
             self._forget()
         return len(found)
 
@@ -41,10 +48,16 @@ class WordCounter:
         raise NotImplementedError
 
     def _forget(self):
+        """Evict the rarest words, so that at most half of what may be held is left."""
         values = np.fromiter(self.counts.values(), np.int64, len(self.counts))
-        floor = np.partition(values, -self._max_words // 2)[-self._max_words // 2]
+        sizes = np.fromiter(map(len, self.counts), np.int64, len(self.counts))
+        order = np.argsort(-values, kind="stable")
+        fits = ((np.arange(1, len(order) + 1) < self._max_words // 2)
+                & (np.cumsum(sizes[order]) <= self._max_bytes // 2))
+        floor = values[order[np.count_nonzero(fits)]]
         self.counts = collections.Counter(
             {word: count for word, count in self.counts.items() if count > floor})
+        self.evicted += int(values[values <= floor] @ sizes[values <= floor])
 
 
 class WordPieceWords(WordCounter):
@@ -124,6 +137,11 @@ class BlankWords(WordCounter):
         return _between_blanks(self._normalizer.normalize(tf.constant(texts, tf.string)))
 
 
+def _weight(counts):
+    """Return the bytes of all words, each as often as it occurs."""
+    return sum(len(word) * count for word, count in counts.items())
+
+
 def _between_blanks(texts):
     return collections.Counter(b" ".join(texts.numpy().tolist()).split())
 
@@ -154,6 +172,10 @@ def count_words(paths, counter, progress=False):
             if not words:
                 raise BertTfError(explain(f"{path} holds no text", "UTF-8 text",
                                           "omitting the file"))
+    if counter.evicted * _TOLD > counter.seen:
+        print(f"{counter.evicted / counter.seen:.0%} of the text was left out: words so rare that "
+              "they were evicted to bound memory; less text, or text of one kind, leaves out less",
+              file=sys.stderr)
     return counter.counts
 
 

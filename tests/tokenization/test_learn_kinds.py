@@ -13,7 +13,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
 from bert_tf.tokenization.learn_unigram import learn_unigram
 from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.word_counts import BlankWords, ByteWords, WordCounter
+from bert_tf.tokenization.word_counts import BlankWords, ByteWords, WordCounter, count_words
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +138,24 @@ def test_words_are_counted_in_bounded_memory():
             counter.add(["often"] * 10 + [f"w{batch}x{index}" for index in range(40)])
             assert len(counter.counts) <= 50
         assert counter.counts[b"often"] == 50
+
+
+def test_the_bytes_of_words_are_bounded_too():
+    counter = BlankWords(max_bytes=10_000)
+    for batch in range(5):
+        counter.add(["often"] * 10 + [f"{batch}{index}" + "x" * 1000 for index in range(8)])
+        assert sum(map(len, counter.counts)) <= 10_000
+    assert counter.counts[b"often"] == 50
+
+
+def test_what_is_left_out_is_told(tmp_path, capsys):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(f"w{index:03}" for index in range(100)))
+    count_words([str(path)], BlankWords())
+    assert not capsys.readouterr().err
+    count_words([str(path)], BlankWords(max_words=50))
+    assert "100% of the text was left out" in capsys.readouterr().err
+    path.write_text("日本語の文。" * 1000)
+    with pytest.raises(BertTfError, match="what is left of the text occurs 2 times; try blanks"):
+        learn_unigram([str(path)], 300, progress=False)
+    assert "6,000 of 6,000 characters were left out" in capsys.readouterr().err

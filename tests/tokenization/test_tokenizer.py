@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bert_tf.errors import UsageError
 from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.offsets import before_nfc, character_offsets
+from bert_tf.tokenization.offsets import before_nfc, character_offsets, composed
 from bert_tf.tokenization.tokenizer import Tokenizer, read_options
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -150,6 +150,20 @@ def test_marks_that_change_places_are_never_cut(text):
         tf.constant([starts(composed)], tf.int64))).to_list()
     assert set(found) <= set(starts(text)) and found == sorted(found)
     assert (found[0], found[-1]) == (0, len(text.encode()))
+
+
+def test_a_long_run_of_marks_is_composed_in_parts(tokenizers):
+    """NFC takes a time that grows with the square of the run."""
+    ordinary = unicodedata.normalize("NFD", "Café 영화, ") * 400
+    marked = ordinary + "a" + "\u0301\u0323" * 40 + " end"
+    found = [text.decode() for text in composed(tf.constant(["", ordinary, marked])).numpy()]
+    assert found[:2] == ["", unicodedata.normalize("NFC", ordinary)]
+    # The letter and 29 marks, then 30, 20 and the last: each sorted by itself.
+    assert found[2] != unicodedata.normalize("NFC", marked)
+    assert unicodedata.normalize("NFC", found[2]) == unicodedata.normalize("NFC", marked)
+    _, starts, ends = tokenizers[False, False].tokenize_with_offsets([marked])
+    assert ends[0, -1] == len(marked.encode())
+    assert "end".endswith(marked.encode()[starts[0, -1]:].decode())
 
 
 def test_offsets_of_one_character_in_two_pieces(tokenizers):
