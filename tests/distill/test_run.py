@@ -31,7 +31,8 @@ pytestmark = pytest.mark.graphs_as_written
 def arguments(folder, *words, teacher="embedder", name="run"):
     text = [] if "--input" in words else ["--input", str(folder / "texts.txt")]
     return ["--teacher", str(folder / teacher), *text, "--output_dir", str(folder / name),
-            "--export_dir", str(folder / "saved" / name), "--dev", "0.1", "--batch_size", "16", *words]
+            "--export_dir", str(folder / "saved" / name), "--dev", "0.1", "--batch_size", "16",
+            *words]
 
 
 def weights_of(folder, name="run"):
