@@ -106,7 +106,8 @@ class TrainingOptions(Options):
         None, "the learning rate of a layer is X times that of the one above; ELECTRA: 0.8",
         _UP_TO_1, metavar="X")
     padding_free: bool | None = option(
-        None, "compute real tokens only; what dropout draws depends on the number of replicas then",
+        None, "compute real tokens only; what dropout draws depends on the number of replicas and "
+              "of micro-batches then",
         otherwise="of --task embed, unless there is a GPU")
     bucket: bool = option(
         True, "batches of examples of about the same length; not of --task embed, whose negatives "

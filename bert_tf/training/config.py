@@ -39,8 +39,8 @@ class TrainConfig(Config):
     ema_decay: float = 0.0  # of the average of weights that is evaluated and saved; 0 for none
     accumulate_steps: int = 1  # micro-batches that a replica's part of a batch is split into
     dtype: str = "float32"  # what layers compute in; weights are float32 always
-    padding_free: bool = False  # compute real tokens only; dropout depends on replicas then
-    strategy: str = "mirrored"  # row of the table in training/strategy.py
+    padding_free: bool = False  # real tokens only; dropout depends on the parts of a batch
+    strategy: str = "mirrored"  # one of STRATEGIES
     seed: int = 12345  # of every random draw
     log_every: int = 10  # steps between lines of metrics.jsonl
     eval_every: int = 500  # steps between held-out evaluations; the last step has one always
