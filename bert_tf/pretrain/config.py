@@ -66,8 +66,8 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
         None, "what layers compute in; weights stay float32", choices=DTYPES, otherwise="float32")
     padding_free: bool = option(
         False, "compute real tokens only, for texts of mixed lengths where shapes need not be "
-               "fixed (no XLA, no TPU); what dropout draws depends on the number of replicas and of "
-               "micro-batches then")
+               "fixed (no XLA, no TPU); what dropout draws depends on the number of replicas and "
+               "of micro-batches then")
     strategy: str = option(
         "mirrored", "tf.distribute strategy; multi_worker: several processes, known from "
                     "TF_CONFIG or SLURM", choices=STRATEGIES)
