@@ -44,13 +44,14 @@ COMMANDS = {
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that shows the docstring and every default, and never abbreviates.
 
-    Flags may stand between positional arguments and have `-` for `_`. `--version` is bert_tf's,
-    unless a command has such a flag.
+    Flags may stand between positional arguments and have `-` for `_`; one of several values that
+    is given again adds to the first. `--version` is bert_tf's, unless a command has such a flag.
     """
 
     def __init__(self, module, doc):
         super().__init__(prog=f"python -m bert_tf.{module}", description=doc, allow_abbrev=False,
                          formatter_class=_Formatter)
+        self.register("action", None, _Store)  # where no other is asked for
 
     def parse_args(self, args=None, namespace=None):
         """As of ArgumentParser; an unknown flag is answered with the nearest right one."""
@@ -91,13 +92,13 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-class _Extend(argparse.Action):
-    """Add up the values of a flag that is given several times; the first replace the default."""
+class _Store(argparse.Action):
+    """Store a value; those of a flag of several add up, the first of them replace the default."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         before = getattr(namespace, self.dest)
-        setattr(namespace, self.dest,
-                values if before is self.default else [*before, *values])
+        adds = option_string and self.nargs == "+" and before is not self.default
+        setattr(namespace, self.dest, [*before, *values] if adds else values)
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -172,8 +173,8 @@ def _argument(field):
     if default is REQUIRED:
         argument |= {"default": None, "required": True}
     if many:
-        argument |= {"action": _Extend, "nargs": "+", "default": list(default) if isinstance(
-            default, tuple) else argument["default"]}
+        argument |= {"nargs": "+", "default": list(default) if isinstance(default, tuple)
+                     else argument["default"]}
     if about["parse"]:
         kind = _parsed(about["parse"])
     elif about["within"]:

@@ -29,8 +29,7 @@ Written from the parsers by `docs/command_line.py`: what each command's `--help`
 
 `python -m bert_tf COMMAND …` and `bert-tf COMMAND …` are the same as `python -m bert_tf.COMMAND …`.
 A flag means the same in every command, and may have `-` for `_`. Flags of several values that are
-written like `--input GLOB [GLOB ...]` add up where they are given again, but not those of
-`visualize`.
+written like `--input GLOB [GLOB ...]` add up where they are given again.
 The former names of some work as well: {former}.
 
 Paths may be in an object store: `s3://…`, `gs://…`. Exit codes: 0 done, 1 wrong data or a failure

@@ -165,3 +165,13 @@ def test_the_package_is_run_by_its_name():
     done = subprocess.run([sys.executable, "-m", "bert_tf", "--version"], capture_output=True,
                           text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"bert_tf {__version__}\n")
+
+
+def test_flags_of_several_values_add_up_in_every_parser():
+    """As of `visualize`, whose views add their own."""
+    parser = cli.Parser("name", "What it does.")
+    parser.add_argument_group("texts").add_argument("--input", nargs="+", default=["c"])
+    parser.add_argument("--size", type=int)
+    given = parser.parse_args(["--input", "a", "--size", "1", "--input", "b", "--size", "2"])
+    assert (given.input, given.size) == (["a", "b"], 2)
+    assert parser.parse_args([]).input == ["c"]

@@ -16,7 +16,7 @@ from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
 from bert_tf.tokenization.base import valid_text
-from bert_tf.tokenization.offsets import before_nfc, composed
+from bert_tf.tokenization.offsets import before_nfc, compose
 from bert_tf.tokenization.pair_files import (
     MERGES_NAME,
     VERSION,
@@ -140,7 +140,7 @@ class BytePairTokenizer(PairTokenizer):
         return self._pattern.words(self._prepared(text))
 
     def _normalized(self, text):
-        return composed(text) if self.normalize_nfc else text
+        return compose(text) if self.normalize_nfc else text
 
     def _original(self, text, normalized, offsets):
         return before_nfc(text, normalized, offsets) if self.normalize_nfc else offsets
@@ -150,7 +150,7 @@ class BytePairTokenizer(PairTokenizer):
         if self.normalize_nfc or self.add_prefix_space:  # no pattern finds a byte alone
             text = valid_text(text)
         if self.normalize_nfc:
-            text = composed(text)
+            text = compose(text)
         if self.add_prefix_space:
             text = tf.strings.regex_replace(text, r"^([^ ])", r" \1")
         return text

@@ -1,4 +1,4 @@
-"""Places in a text: before and after NFC, in bytes and in characters.
+"""Composed text (NFC), and places in a text: before it and after, in bytes and in characters.
 
 tensorflow-text has ops for the first (`NormalizeUTF8WithOffsetsMap`, `FindSourceOffsets`), but the
 second of them crashes the process on an empty batch and refuses rows without offsets.
@@ -14,13 +14,13 @@ from bert_tf.tokenization import normalization
 _LONG_TEXT, _MOST_MARKS = 4096, 30
 
 
-def composed(text):
+def compose(text):
     """Compose texts (NFC): string `[n]`, valid UTF-8 -> string `[n]`.
 
     Of more than 30 combining marks in succession in a text of more than 4,096 bytes each 30 are
     composed by themselves.
     """
-    def compose(texts):
+    def at_once(texts):
         return tf_text.normalize_utf8(texts, "NFC")
 
     def in_parts():
@@ -35,13 +35,13 @@ def composed(text):
                                    tf.cumsum(tf.cast(base, tf.int32)) - 1)
         starts = tf.where(first | (~base & (since % _MOST_MARKS == 0)))[:, 0]
         parts = tf.RaggedTensor.from_row_starts(points, starts, validate=False)
-        parts = compose(tf.strings.unicode_encode(parts, "UTF-8"))
+        parts = at_once(tf.strings.unicode_encode(parts, "UTF-8"))
         return tf.strings.reduce_join(tf.RaggedTensor.from_value_rowids(
             parts, tf.gather(rows, starts), tf.size(text, tf.int64), validate=False), axis=-1)
 
     long = tf.boolean_mask(text, tf.strings.length(text) > _LONG_TEXT)
     hostile = tf.strings.regex_full_match(long, normalization.marks_pattern(_MOST_MARKS + 1))
-    return tf.cond(tf.reduce_any(hostile), in_parts, lambda: compose(text))
+    return tf.cond(tf.reduce_any(hostile), in_parts, lambda: at_once(text))
 
 
 def before_nfc(text, composed, offsets):

@@ -10,7 +10,7 @@ import tensorflow_text as tf_text
 
 from bert_tf.errors import check_choice
 from bert_tf.tokenization import normalization as normalizing
-from bert_tf.tokenization.offsets import among_characters, before_nfc, composed, is_white
+from bert_tf.tokenization.offsets import among_characters, before_nfc, compose, is_white
 
 NORMALIZATIONS = ("albert", "albert_huggingface", "deberta", "sentencepiece")
 _GONE = "\x01"  # stands where a character is to be removed
@@ -69,7 +69,7 @@ class PieceNormalizer(tf.Module):
         if self._kind == "albert_huggingface":
             return tf.strings.regex_replace(text, "``|''", f'"{_GONE}')
         if self._kind == "deberta":
-            return composed(_collapse(text))
+            return compose(_collapse(text))
         return text
 
     def _lowered_sigma(self, text):

@@ -21,7 +21,7 @@ from bert_tf.tokenization import hf_options
 from bert_tf.tokenization import normalization as normalizing
 from bert_tf.tokenization.base import BaseTokenizer, valid_text
 from bert_tf.tokenization.morphemes import MORPHEMES
-from bert_tf.tokenization.offsets import before_nfc, composed, ends_of_characters
+from bert_tf.tokenization.offsets import before_nfc, compose, ends_of_characters
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
 from bert_tf.tokenization.tokenizer_config import (
     read_config,
@@ -214,7 +214,7 @@ class Tokenizer(BaseTokenizer):
         Σ at the end of a word becomes ς, as `str.lower` has it, which has as many bytes.
         """
         if self.normalization == "nfc":
-            text = composed(text)
+            text = compose(text)
         if not self.lower_case or self.normalization == "huggingface":
             return text
         return tf.strings.regex_replace(text, normalizing.final_sigma_pattern(), r"\1ς\2")

@@ -40,14 +40,14 @@ class WordCounter:
         self.counts.update(found)
         if (len(self.counts) > self._max_words
                 or sum(map(len, self.counts)) > self._max_bytes):
-            self._forget()
+            self._evict()
         return len(found)
 
     def split(self, texts):
         """`Counter` of the words, UTF-8 bytes, of a list of str."""
         raise NotImplementedError
 
-    def _forget(self):
+    def _evict(self):
         """Evict the rarest words, so that at most half of what may be held is left."""
         values = np.fromiter(self.counts.values(), np.int64, len(self.counts))
         sizes = np.fromiter(map(len, self.counts), np.int64, len(self.counts))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bert_tf.errors import UsageError
 from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.offsets import before_nfc, character_offsets, composed
+from bert_tf.tokenization.offsets import before_nfc, character_offsets, compose
 from bert_tf.tokenization.tokenizer import Tokenizer, read_options
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -156,7 +156,7 @@ def test_a_long_run_of_marks_is_composed_in_parts(tokenizers):
     """NFC takes a time that grows with the square of the run."""
     ordinary = unicodedata.normalize("NFD", "Café 영화, ") * 400
     marked = ordinary + "a" + "\u0301\u0323" * 40 + " end"
-    found = [text.decode() for text in composed(tf.constant(["", ordinary, marked])).numpy()]
+    found = [text.decode() for text in compose(tf.constant(["", ordinary, marked])).numpy()]
     assert found[:2] == ["", unicodedata.normalize("NFC", ordinary)]
     # The letter and 29 marks, then 30, 20 and the last: each sorted by itself.
     assert found[2] != unicodedata.normalize("NFC", marked)

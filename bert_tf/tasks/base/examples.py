@@ -124,13 +124,13 @@ class TextExample(Example):
         return {"text": self.text_a, **second, "gold": self.label}
 
 
-def numbers_of(labels):
+def label_numbers(labels):
     """Return `{label: its place}`, by composed names: a published model may have 긍정 in jamo."""
     return {composed(name): number for number, name in enumerate(labels)}
 
 
 def number_of(name, numbers, example, what="label"):
-    """Return the number that `numbers_of` gives a label; BertTfError with the example's file and
+    """Return the number that `label_numbers` gives a label; BertTfError with the example's file and
     line for an unknown one."""
     name = composed(name)
     if name not in numbers:

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import Features, Ragged, by_length
 from bert_tf.errors import UsageError, explain
-from bert_tf.tasks.base.examples import number_of, numbers_of
+from bert_tf.tasks.base.examples import label_numbers, number_of
 from bert_tf.tokenization.morphemes import pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are tokenized together, padded
@@ -125,13 +125,13 @@ def _texts(examples):
 
 
 def _single(examples, labels):
-    numbers = numbers_of(labels)
+    numbers = label_numbers(labels)
     return np.array([-1 if example.label is None else number_of(example.label, numbers, example)
                      for example in examples], np.int32)
 
 
 def _multi(examples, labels):
-    numbers = numbers_of(labels)
+    numbers = label_numbers(labels)
     rows = np.zeros((len(examples), len(labels)), np.int32)
     for row, example in zip(rows, examples, strict=True):
         if example.label is None:
@@ -142,7 +142,7 @@ def _multi(examples, labels):
 
 
 def _soft(examples, labels):
-    numbers = numbers_of(labels)
+    numbers = label_numbers(labels)
     rows = np.zeros((len(examples), len(labels)), np.float32)
     for row, example in zip(rows, examples, strict=True):
         if example.label is None:

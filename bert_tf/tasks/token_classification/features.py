@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf.data.tables import composed
 from bert_tf.data.task_input import Features, Ragged
-from bert_tf.tasks.base.examples import number_of, numbers_of
+from bert_tf.tasks.base.examples import label_numbers, number_of
 from bert_tf.tasks.token_classification.examples import OUTSIDE
 from bert_tf.tokenization.morphemes import analysed_places, original_offsets, pretokenize
 
@@ -106,7 +106,7 @@ def _label_ids(examples, labels, units, splits, every):
 
     `every` unit of a word has one, or only its first.
     """
-    numbers = numbers_of(labels)
+    numbers = label_numbers(labels)
     tags = [number_of(tag, numbers, example, "tag") for example in examples
             for tag in example.tags]
     word, row, position = units.T
