@@ -155,7 +155,9 @@ class Tokenizer(BaseTokenizer):
         last = tf.concat([first, ids.row_splits[-1:]], axis=0)[1:] - 1
         lengths = tf.gather(ends.values, last) - tf.gather(starts.values, first)
         return tf.cond(tf.reduce_any(lengths > self.max_characters_per_word),
-                       lambda: self._without_long_words(text, ids, starts, ends, is_start),
+                       lambda: _without_long_words(
+                           text, ids, starts, ends, is_start, self.vocabulary.unk_id,
+                           self.max_characters_per_word),
                        lambda: (ids, starts, ends))
 
     def detokenize(self, ids):
@@ -219,27 +221,30 @@ class Tokenizer(BaseTokenizer):
             return text
         return tf.strings.regex_replace(text, normalizing.final_sigma_pattern(), r"\1ς\2")
 
-    def _without_long_words(self, text, ids, starts, ends, is_start):
-        """Each word of too many characters becomes one `[UNK]`."""
-        word_of = tf.cumsum(tf.cast(is_start, tf.int64)) - 1
-        word_starts = tf.boolean_mask(starts.values, is_start)
-        word_ends = tf.math.segment_max(ends.values, word_of)
-        rows = tf.boolean_mask(ids.value_rowids(), is_start)
-        long = word_ends - word_starts > self.max_characters_per_word
-        where = tf.where(long)[:, 0]
-        words = tf.strings.substr(tf.gather(text, tf.gather(rows, where)),
-                                  tf.gather(word_starts, where),
-                                  tf.gather(word_ends - word_starts, where))
-        too_long = tf.strings.length(words, "UTF8_CHAR") > self.max_characters_per_word
-        long = tf.tensor_scatter_nd_update(long, where[:, tf.newaxis], too_long)
-        replaced = tf.gather(long, word_of)
-        keep = is_start | tf.logical_not(replaced)
-        kept_before = tf.concat([[0], tf.cumsum(tf.cast(keep, tf.int64))], 0)
-        row_splits, kept = tf.gather(kept_before, ids.row_splits), tf.where(keep)[:, 0]
-        values = (tf.where(replaced, self.vocabulary.unk_id, ids.values), starts.values,
-                  tf.where(replaced, tf.gather(word_ends, word_of), ends.values))
-        return tuple(tf.RaggedTensor.from_row_splits(tf.gather(each, kept), row_splits,
-                                                     validate=False) for each in values)
+
+# As `offsets._composed_in_parts`: a graph that is rarely entered is traced once.
+@tf.function(autograph=False, reduce_retracing=True)
+def _without_long_words(text, ids, starts, ends, is_start, unk_id, most):
+    """Each word of more than `most` characters becomes one `unk_id`."""
+    word_of = tf.cumsum(tf.cast(is_start, tf.int64)) - 1
+    word_starts = tf.boolean_mask(starts.values, is_start)
+    word_ends = tf.math.segment_max(ends.values, word_of)
+    rows = tf.boolean_mask(ids.value_rowids(), is_start)
+    long = word_ends - word_starts > most
+    where = tf.where(long)[:, 0]
+    words = tf.strings.substr(tf.gather(text, tf.gather(rows, where)),
+                              tf.gather(word_starts, where),
+                              tf.gather(word_ends - word_starts, where))
+    too_long = tf.strings.length(words, "UTF8_CHAR") > most
+    long = tf.tensor_scatter_nd_update(long, where[:, tf.newaxis], too_long)
+    replaced = tf.gather(long, word_of)
+    keep = is_start | tf.logical_not(replaced)
+    kept_before = tf.concat([[0], tf.cumsum(tf.cast(keep, tf.int64))], 0)
+    row_splits, kept = tf.gather(kept_before, ids.row_splits), tf.where(keep)[:, 0]
+    values = (tf.where(replaced, unk_id, ids.values), starts.values,
+              tf.where(replaced, tf.gather(word_ends, word_of), ends.values))
+    return tuple(tf.RaggedTensor.from_row_splits(tf.gather(each, kept), row_splits,
+                                                 validate=False) for each in values)
 
 
 def read_options(path):
