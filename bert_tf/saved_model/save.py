@@ -113,8 +113,7 @@ def _write(served, model_folder, folder):
                            for name in tokenizer_files(model_folder)]
 
     made, functions = {}, {}
-    with (_traced_once(served.encoder.backbone, "call"),
-          _traced_once(served.tokenizer, "tokenize"), for_inference(served_layer_norm)):
+    with _traced_once(served.encoder.backbone), for_inference(served_layer_norm):
         for name, signature in signatures(served).items():
             if id(signature) not in made:  # the default's graph is there once
                 made[id(signature)] = tf.function(
@@ -133,21 +132,19 @@ def _write(served, model_folder, folder):
 
 
 @contextlib.contextmanager
-def _traced_once(owner, method):
-    """Trace once: within, graphs that call a method of `owner` call one graph of it, instead of a
-    copy each.
+def _traced_once(backbone):
+    """Trace once: within, graphs that call the encoder call one graph of it, instead of a copy
+    each.
 
-    Of seven signatures most are tokenizer and encoder: less to trace, to write and to load. When
-    a signature is run TensorFlow inlines the calls' graphs.
+    Of seven signatures most are tokenizer (`BaseTokenizer.tokenize` does alike) and encoder: less
+    to trace, to write and to load. When a signature is run TensorFlow inlines the calls' graphs.
     """
-    if owner is not None:
-        # Past `__setattr__`, where Keras would take the function for a part of the model.
-        vars(owner)[method] = tf.function(getattr(owner, method), autograph=False)
+    # Past `__setattr__`, where Keras would take the function for a part of the model.
+    vars(backbone)["call"] = tf.function(backbone.call, autograph=False)
     try:
         yield
     finally:
-        if owner is not None:
-            del vars(owner)[method]
+        del vars(backbone)["call"]
 
 
 def _write_extra(served, source, folder):

@@ -1,5 +1,6 @@
 """What all tokenizers do alike: special tokens in texts, packing, Python lists of ids."""
 
+import functools
 import numbers
 from collections.abc import Iterable
 
@@ -48,11 +49,7 @@ class BaseTokenizer(tf.Module):
         Returns:
             RaggedTensor int32 `[n, (tokens)]`.
         """
-        text = check_rank("text", tf.convert_to_tensor(text, tf.string), 1)
-        written = self._written if allow_special else self._always_written
-        if written is None:
-            return self._tokenize(text)
-        return written.around(valid_text(text), lambda parts: (self._tokenize(parts),))[0]
+        return self._in_graph(self._ids, text, allow_special)
 
     def tokenize_with_offsets(self, text, allow_special=False):
         """Ids of the tokens, and where in the text each comes from.
@@ -66,11 +63,7 @@ class BaseTokenizer(tf.Module):
             text `i` comes from the bytes `starts[i, j]` up to, without, `ends[i, j]` of `text[i]`;
             the white space before a word is not counted.
         """
-        text = valid_text(check_rank("text", tf.convert_to_tensor(text, tf.string), 1))
-        written = self._written if allow_special else self._always_written
-        if written is None:
-            return self._tokenize_with_offsets(text)
-        return written.around(text, self._tokenize_with_offsets)
+        return self._in_graph(self._ids_with_offsets, text, allow_special)
 
     def tokens(self, ids):
         """Tokens as strings, of the shape of `ids` (integers, ragged or not)."""
@@ -130,6 +123,35 @@ class BaseTokenizer(tf.Module):
         texts = [text.decode(errors="replace") for text in self.detokenize(
             tf.ragged.constant(rows, tf.int32, ragged_rank=1)).numpy()]
         return texts[0] if one else texts
+
+    def _in_graph(self, method, text, allow_special):
+        """Call a method; graphs that do so share one graph of it, which is traced once: the graphs
+        of `fit`, `evaluate` and `predict` and of all signatures."""
+        text = check_rank("text", tf.convert_to_tensor(text, tf.string), 1)
+        written = self._written if allow_special else self._always_written
+        if not tf.inside_function():
+            return method(text, written)
+        key = method.__name__, allow_special
+        if key not in self._graphs:
+            self._graphs[key] = tf.function(
+                functools.partial(method, written=written),
+                input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+        return self._graphs[key](text)
+
+    @functools.cached_property  # not tracked by `tf.Module`, so that no export holds them all
+    def _graphs(self):
+        return {}
+
+    def _ids(self, text, written):
+        if written is None:
+            return self._tokenize(text)
+        return written.around(valid_text(text), lambda parts: (self._tokenize(parts),))[0]
+
+    def _ids_with_offsets(self, text, written):
+        text = valid_text(text)
+        if written is None:
+            return self._tokenize_with_offsets(text)
+        return written.around(text, self._tokenize_with_offsets)
 
     def _rows(self, texts, allow_special):
         """Ids of texts without special tokens around, as lists."""

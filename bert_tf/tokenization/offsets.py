@@ -20,24 +20,30 @@ def compose(text):
     Of more than 30 combining marks in succession in a text of more than 4,096 bytes each 30 are
     composed by themselves.
     """
-    long = tf.boolean_mask(text, tf.strings.length(text) > _LONG_TEXT)
-    hostile = tf.strings.regex_full_match(long, normalization.marks_pattern(_MOST_MARKS + 1))
-    return tf.cond(tf.reduce_any(hostile), lambda: _composed_in_parts(text),
+    long = tf.where(tf.strings.length(text) > _LONG_TEXT)
+    hostile = tf.boolean_mask(long, tf.strings.regex_full_match(
+        tf.gather_nd(text, long), normalization.marks_pattern(_MOST_MARKS + 1)))
+    return tf.cond(tf.size(hostile) > 0, lambda: _composed_in_parts(text, hostile),
                    lambda: tf_text.normalize_utf8(text, "NFC"))
 
 
 # Traced once a process, where it stood in the graph of every fit, evaluation and signature.
-@tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-def _composed_in_parts(text):
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string),
+                              tf.TensorSpec([None, 1], tf.int64)], autograph=False)
+def _composed_in_parts(text, hostile):
+    """Compose texts, those of the rows `hostile` in parts."""
     characters = tf.strings.unicode_decode(text, "UTF-8")
     points, rows = characters.values, characters.value_rowids()
+    is_hostile = tf.gather(tf.scatter_nd(hostile, tf.ones_like(hostile[:, 0], tf.bool),
+                                         tf.shape(text, tf.int64)), rows)
     first = tf.concat([tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0)
     marks = tf.searchsorted(tf.constant(normalization.mark_edges()), points, side="right") % 2 == 1
     # Characters since the one that a run of marks follows.
     places, base = tf.range(tf.size(points)), first | ~marks
     since = places - tf.gather(tf.boolean_mask(places, base),
                                tf.cumsum(tf.cast(base, tf.int32)) - 1)
-    starts = tf.where(first | (~base & (since % _MOST_MARKS == 0)))[:, 0]
+    begins = (since > 1) & (since % _MOST_MARKS == 1)
+    starts = tf.where(first | (is_hostile & begins))[:, 0]
     parts = tf.RaggedTensor.from_row_starts(points, starts, validate=False)
     parts = tf_text.normalize_utf8(tf.strings.unicode_encode(parts, "UTF-8"), "NFC")
     return tf.strings.reduce_join(tf.RaggedTensor.from_value_rowids(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bert_tf.errors import UsageError
 from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.offsets import before_nfc, character_offsets, compose
+from bert_tf.tokenization.offsets import character_offsets
 from bert_tf.tokenization.tokenizer import Tokenizer, read_options
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -139,33 +139,6 @@ def test_offsets_point_at_the_text_of_the_piece(tokenizers, texts, allow_special
                 assert normalized(tokenizer, [source])[0].strip() == piece.removeprefix("##")
 
 
-@pytest.mark.parametrize("text", ["o\u20d7\u0323", "a\u1dc4\u0323b", "ao\u20d7\u0323\u0301"])
-def test_marks_that_change_places_are_never_cut(text):
-    def starts(text):
-        return [len(text[:index].encode()) for index in range(len(text) + 1)]
-
-    composed = unicodedata.normalize("NFC", text)
-    assert composed != text
-    (found,) = before_nfc(tf.constant([text]), tf.constant([composed]), tf.RaggedTensor.from_tensor(
-        tf.constant([starts(composed)], tf.int64))).to_list()
-    assert set(found) <= set(starts(text)) and found == sorted(found)
-    assert (found[0], found[-1]) == (0, len(text.encode()))
-
-
-def test_a_long_run_of_marks_is_composed_in_parts(tokenizers):
-    """NFC takes a time that grows with the square of the run."""
-    ordinary = unicodedata.normalize("NFD", "Café 영화, ") * 400
-    marked = ordinary + "a" + "\u0301\u0323" * 40 + " end"
-    found = [text.decode() for text in compose(tf.constant(["", ordinary, marked])).numpy()]
-    assert found[:2] == ["", unicodedata.normalize("NFC", ordinary)]
-    # The letter and 29 marks, then 30, 20 and the last: each sorted by itself.
-    assert found[2] != unicodedata.normalize("NFC", marked)
-    assert unicodedata.normalize("NFC", found[2]) == unicodedata.normalize("NFC", marked)
-    _, starts, ends = tokenizers[False, False].tokenize_with_offsets([marked])
-    assert ends[0, -1] == len(marked.encode())
-    assert "end".endswith(marked.encode()[starts[0, -1]:].decode())
-
-
 def test_offsets_of_one_character_in_two_pieces(tokenizers):
     ids, starts, ends = tokenizers[True, False].tokenize_with_offsets(["İb"])
     assert tokenizers[True, False].tokens(ids).to_list() == [
@@ -197,6 +170,21 @@ def test_special_tokens_written_in_the_text(tokenizers):
     assert text[starts[0, 1].numpy():ends[0, 1].numpy()] == "[MASK]"
     plain = tokenizer.tokens(tokenizer.tokenize(["a [MASK]"])).to_list()[0]
     assert plain == [b"a", b"[", b"mask", b"]"]
+
+
+def test_graphs_share_one_graph_of_the_tokenizer():
+    traced = []
+
+    class Counted(Tokenizer):
+        def _tokenize(self, text):
+            traced.append(text)
+            return super()._tokenize(text)
+
+    tokenizer = Counted(Vocabulary([*SPECIAL_TOKENS, "a", "b"]))
+    for texts in (["a b", "b"], ["b"], ["a a"]):
+        found = tf.function(lambda text: tokenizer.tokenize(text))(tf.constant(texts))
+        assert found.to_list() == tokenizer.tokenize(texts).to_list()
+    assert sum(not hasattr(text, "numpy") for text in traced) == 1
 
 
 def test_a_single_string_is_refused(tokenizers):
