@@ -10,7 +10,8 @@ same layers alone, of the forward pass for as many tokens.
 
 Memory is the largest resident set of a side's process: with all its libraries, and what came on
 top of these by weights, optimizer and steps. So this is the benchmark of memory, too. All sides
-together take 17 GB, in float32 20 GB.
+together take 17 GB, in float32 20 GB. With --gradient_checkpointing two sides more compute layers
+once more in the backward pass instead of keeping what they computed.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from bert_tf.presets import preset
 
 PEERS = ("keras-nlp", "tf-models-official", "transformers")
 SIDES = ("bert_tf", "products", *PEERS)
+AGAIN = "gradient_checkpointing"
 LEAST_TO_PEER, LEAST_OF_PRODUCTS, MOST_MEMORY = 1.25, 0.6, 0.9
 LOSS_MARGIN = 1.0  # nats, by which the first loss may differ from that of a guess
 
@@ -35,7 +37,11 @@ def measure(arguments, config):
     """`{"versions", "left_out", "sides"}`, the latter `{side: figures}`."""
     batches = {"rows": arguments.batch_size, "length": arguments.seq_length,
                "predictions": arguments.predictions}
-    sides = {side: {"config": config, "dtype": arguments.dtype, **batches} for side in SIDES}
+    common = {"config": config, "dtype": arguments.dtype, **batches}
+    sides = {side: {**common, "options": {}} for side in SIDES}
+    if arguments.gradient_checkpointing:
+        sides |= {f"{side}, {AGAIN}": {**common, "options": {AGAIN: True}}
+                  for side in ("bert_tf", "transformers")}
     with Workers("train_step", sides, arguments) as workers:
         turns = {side: [] for side in workers.names}
         for number in range(arguments.rounds):
@@ -60,7 +66,7 @@ def measure(arguments, config):
 def check(figures, config, targets):
     """Print the figures, and hold ours to what it is to be."""
     for side, row in figures.items():
-        print(f"{side:20}{1000 * row['seconds']:9.0f} ms{row['gflops']:8.0f} GFLOP/s", end="")
+        print(f"{side:36}{1000 * row['seconds']:9.0f} ms{row['gflops']:8.0f} GFLOP/s", end="")
         if side != "products":
             print(f"{row['tokens_per_second']:9,.0f} tokens/s, memory {row['peak'] / 1e6:,.0f} MB, "
                   f"libraries {row['libraries'] / 1e6:,.0f} MB of it, loss "
@@ -84,6 +90,11 @@ def check(figures, config, targets):
         targets.check(f"the same without libraries by that of {side}",
                       (ours["peak"] - ours["libraries"])
                       / (figures[side]["peak"] - figures[side]["libraries"]))
+    for side in ("bert_tf", *peers):
+        if again := figures.get(f"{side}, {AGAIN}"):
+            for what in ("peak", "seconds"):
+                targets.check(f"{what} of {side} with {AGAIN} by that without",
+                              again[what] / figures[side][what])
 
 
 def main():
@@ -99,6 +110,7 @@ def main():
     add("--batch_size", type=int, default=32)
     add("--seq_length", type=int, default=128)
     add("--predictions", type=int, default=20, help="of a row")
+    add("--gradient_checkpointing", action="store_true", help="with two sides that do so")
     add_flags(parser)
     arguments = parser.parse_args()
     config = preset("bert", "base", num_hidden_layers=arguments.layers).to_dict()

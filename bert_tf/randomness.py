@@ -129,6 +129,39 @@ def current_position():
     return getattr(_local, "position", None)
 
 
+def draws_again(seed_generator):
+    """Return a context manager within which layers draw what they draw in its every other use.
+
+    Args:
+        seed_generator: as of `current_stream`; None where nothing is drawn in plain mode.
+    """
+    scope, position = current_scope(), current_position()
+    if position is None and seed_generator is not None:
+        seed, step = _plain_place(seed_generator)
+        position = DrawPosition(seed, step, 0)
+
+    @contextlib.contextmanager
+    def again():
+        before = current_scope(), current_position()
+        _local.scope, _local.position = scope, position
+        try:
+            yield
+        finally:
+            _local.scope, _local.position = before
+
+    return again
+
+
+def _plain_place(seed_generator):
+    """Seed and step, uint64, of draws outside of `draw_at`: other ones on every replica."""
+    context = tf.distribute.get_replica_context()
+    replica = context.replica_id_in_sync_group if context else 0
+    seed, calls = tf.unstack(tf.cast(seed_generator.next(), tf.uint64))
+    # Replicas take neighbouring steps of one stream: at most 2**20 of them.
+    step = tf.bitwise.left_shift(calls, tf.constant(20, tf.uint64))
+    return seed, step + tf.cast(replica, tf.uint64)
+
+
 def current_stream(purpose, seed_generator):
     """Where to draw for the examples of the current call: `(key, first_example)`.
 
@@ -144,9 +177,5 @@ def current_stream(purpose, seed_generator):
     position = current_position()
     if position is not None:
         return stream_key(position.seed, purpose, position.step), position.first_example
-    context = tf.distribute.get_replica_context()
-    replica = context.replica_id_in_sync_group if context else 0
-    seed, calls = tf.unstack(tf.cast(seed_generator.next(), tf.uint64))
-    # Replicas take neighbouring steps of one stream: at most 2**20 of them.
-    step = tf.bitwise.left_shift(calls, tf.constant(20, tf.uint64))
-    return stream_key(seed, purpose, step + tf.cast(replica, tf.uint64)), 0
+    seed, step = _plain_place(seed_generator)
+    return stream_key(seed, purpose, step), 0

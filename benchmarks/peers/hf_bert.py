@@ -46,13 +46,15 @@ def encoder(config, dtype):
     return lambda batch, fixed: tensors(batch), run
 
 
-def train_step(config, dtype, batches):
+def train_step(config, dtype, batches, gradient_checkpointing=False):
     """Weights float32, `torch.autocast`, fused AdamW.
 
     The head sees the predicted positions alone, as everywhere here: transformers itself computes
     the logits of all positions, which takes a third longer still.
     """
     model = make_model(transformers.BertForMaskedLM, config, "float32").train()
+    if gradient_checkpointing:
+        model.gradient_checkpointing_enable()
     optimizer = make_optimizer(model, 1e-4, eps=1e-6)
     prepared = [(tensors(batch), *(torch.from_numpy(batch[name]).long() for name in (
         "masked_lm_positions", "masked_lm_ids"))) for batch in batches]

@@ -45,7 +45,7 @@ def _int8_weights(model, config):
     return Int8Weights(model, layer_inputs(model, lambda: model(inputs, training=False)))
 
 
-def train_step(config, dtype, batches):
+def train_step(config, dtype, batches, gradient_checkpointing=False):
     """As `bert_tf.pretrain` does it."""
     from bert_tf.data.made_ahead import made_ahead
     from bert_tf.tasks.pretraining.masked_lm import Pretrainer
@@ -59,6 +59,7 @@ def train_step(config, dtype, batches):
     with strategy.scope():
         model = Pretrainer(ModelConfig.from_dict(config), sentence_task=None,
                            dtype=settings.policy, seed=1)
+        model.backbone.gradient_checkpointing = gradient_checkpointing
         optimizer = build_optimizer(settings)
         optimizer.build(model.trainable_variables)
 

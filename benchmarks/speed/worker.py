@@ -10,7 +10,8 @@ NumPy runs it. A side is a file with
     encoder(config, dtype)               -> (prepare, run): `prepare(batch, fixed)` makes of int32
         arrays what `run` takes, `fixed` telling that batches of this very shape come again and
         again; `run` gives an array `[batch, seq_length, hidden]` when all is computed
-    train_step(config, dtype, batches)   -> step(), one update, gives its loss as float
+    train_step(config, dtype, batches)   -> step(), one update, gives its loss as float; two sides
+        have the option `gradient_checkpointing`
     embedder(model, dtype)               -> embed(texts, batch_size), an array `[texts, width]`;
         what makes its own int8 gets a file of texts, too, `calibration`
 
@@ -112,11 +113,11 @@ class EncoderWork:
 class TrainWork:
     """Training steps, and the memory they take."""
 
-    def __init__(self, side, config, dtype, **batches):
+    def __init__(self, side, config, dtype, options, **batches):
         # The sides make their optimizer's moments at different times, so all is counted from here.
         self.libraries = peak_memory()
         self.step = side.train_step(config, dtype, list(training_batches(
-            vocab_size=config["vocab_size"], **batches)))
+            vocab_size=config["vocab_size"], **batches)), **options)
         self.built = peak_memory()
 
     def measure(self, steps):

@@ -109,6 +109,9 @@ class TrainingOptions(Options):
         None, "compute real tokens only; what dropout draws depends on the number of replicas and "
               "of micro-batches then",
         otherwise="of --task embed, unless there is a GPU")
+    gradient_checkpointing: bool = option(
+        False, "compute layers once more in the backward pass instead of keeping what they "
+               "computed: the same result in less memory and more time")
     bucket: bool = option(
         True, "batches of examples of about the same length; not of --task embed, whose negatives "
               "are of any length")

@@ -287,6 +287,7 @@ class FinetuningRun(OutputFolder):
             # Batches of mixed lengths, on a processor that needs no fixed shapes.
             padding_free = model.whole_batch_loss and not tf.config.list_logical_devices("GPU")
         model.backbone.padding_free = padding_free
+        model.backbone.gradient_checkpointing = options.gradient_checkpointing
         return model
 
     def publish(self, search, found, best, records):

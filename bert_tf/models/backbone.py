@@ -112,6 +112,18 @@ class Backbone(Adaptable, keras.Layer):
         self._padding_free = value
         self.supports_jit = not value  # Keras' `compile` leaves XLA off then
 
+    @property
+    def gradient_checkpointing(self):
+        """Whether training keeps the input of each layer alone and computes the layer once more in
+        the backward pass (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"): less
+        memory, the same gradients. False until it is set; no file holds it.
+        """
+        return self.encoder.gradient_checkpointing
+
+    @gradient_checkpointing.setter
+    def gradient_checkpointing(self, value):
+        self.encoder.gradient_checkpointing = value
+
     def build(self, inputs_shape=None):
         """Create all variables."""
         ids, hidden = (None, None), (None, None, self.config.hidden_size)

@@ -1,15 +1,17 @@
 """The stack of transformer blocks that every family shares."""
 
 import keras
+import tensorflow as tf
 
 from bert_tf.layers.disentangled import RelativeEmbeddings
+from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.layers.neighbours import Neighbours
 from bert_tf.layers.norm import norm_layer
 from bert_tf.layers.relative_bias import RelativeBias
 from bert_tf.layers.transformer_block import TransformerBlock
-from bert_tf.randomness import draw_scope
+from bert_tf.randomness import draw_scope, draws_again
 
 # What layers share to know distances by, and its name in the variables' paths.
 RELATIVE = {"bias": (RelativeBias, "relative_attention_bias"),
@@ -49,6 +51,7 @@ class Encoder(Layer):
             TransformerBlock(**{**block, **(layers[i] if layers else {})}, name=f"{kind}_{i}",
                              dtype=self.dtype_policy)
             for i in range(num_hidden_groups or num_hidden_layers)]
+        self.gradient_checkpointing = False  # see `Backbone`
         self.relative = self.layer_norm = self.neighbours = None
         if relative is not None:
             shared, name = RELATIVE[relative[0]]
@@ -72,7 +75,8 @@ class Encoder(Layer):
              return_attention_probs=True):
         """Outputs and attention probabilities of every layer."""
         tokens, own = as_tokens(hidden, adder, layout)
-        relative = None if self.relative is None else self.relative.of_layout(own)
+        again = self.gradient_checkpointing and training and not return_attention_probs
+        relative = None if self.relative is None or again else self.relative.of_layout(own)
         embedded, encoder_outputs, attention_probs = tokens, [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
@@ -80,8 +84,12 @@ class Encoder(Layer):
             of_first = first_only and last
             # Layers of one block drop different elements.
             with draw_scope(f"layer_{i}" if self.num_hidden_groups else ""):
-                tokens = block(tokens, training=training, first_only=of_first, layout=own,
-                               return_attention_probs=return_attention_probs, relative=relative)
+                if again:
+                    tokens = self._computed_again(block, of_first, own)(tokens)
+                else:
+                    tokens = block(tokens, training=training, first_only=of_first, layout=own,
+                                   return_attention_probs=return_attention_probs,
+                                   relative=relative)
             tokens, probs = tokens if return_attention_probs else (tokens, [None])
             if i == 0 and self.neighbours is not None:
                 tokens = self.neighbours(embedded, tokens, training=training, layout=own)
@@ -91,3 +99,17 @@ class Encoder(Layer):
             encoder_outputs.append(output)
             attention_probs.append(probs)
         return encoder_outputs, attention_probs
+
+    def _computed_again(self, block, first_only, layout):
+        """A function of tokens: `block` in training, which the backward pass computes once more."""
+        drawn = draws_again(next((layer.seed_generator for layer in block._flatten_layers()
+                                  if isinstance(layer, Dropout) and layer.rate), None))
+
+        def compute(tokens):
+            # No gradient reaches what is made outside of a function that is computed again.
+            relative = None if self.relative is None else self.relative.of_layout(layout)
+            with drawn():
+                return block(tokens, training=True, first_only=first_only, layout=layout,
+                             relative=relative)
+
+        return tf.recompute_grad(compute)

@@ -68,6 +68,9 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
         False, "compute real tokens only, for texts of mixed lengths where shapes need not be "
                "fixed (no XLA, no TPU); what dropout draws depends on the number of replicas and "
                "of micro-batches then")
+    gradient_checkpointing: bool = option(
+        False, "compute layers once more in the backward pass instead of keeping what they "
+               "computed: the same result in less memory and more time")
     strategy: str = option(
         "mirrored", "tf.distribute strategy; multi_worker: several processes, known from "
                     "TF_CONFIG or SLURM", choices=STRATEGIES)

@@ -231,6 +231,7 @@ class PretrainingRun(MakesVocabulary, RunFolder):
         for encoder in (model.encoder, getattr(model, "generator", None)):
             if encoder is not None:
                 encoder.backbone.padding_free = train_config.padding_free
+                encoder.backbone.gradient_checkpointing = train_config.gradient_checkpointing
         return model
 
     def trained_rows(self, model):

@@ -13,8 +13,9 @@ from bert_tf.storage import checksums, files
 # text the content counts, wherever it lies.
 MAY_CHANGE = frozenset({
     "input", "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
-    "num_processes", "num_devices", "strategy", "accumulate_steps", "finish_now", "log_every",
-    "eval_every", "eval_examples", "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"})
+    "num_processes", "num_devices", "strategy", "accumulate_steps", "gradient_checkpointing",
+    "finish_now", "log_every", "eval_every", "eval_examples", "checkpoint_every",
+    "checkpoint_minutes", "keep_checkpoints"})
 _BLOCK = 1 << 20
 _BLOCKS = 64
 _AGAIN = "--overwrite, which makes its files again"

@@ -40,6 +40,7 @@ class TrainConfig(Config):
     accumulate_steps: int = 1  # micro-batches that a replica's part of a batch is split into
     dtype: str = "float32"  # what layers compute in; weights are float32 always
     padding_free: bool = False  # real tokens only; dropout depends on the parts of a batch
+    gradient_checkpointing: bool = False  # keep the layers' inputs alone for the backward pass
     strategy: str = "mirrored"  # one of STRATEGIES
     seed: int = 12345  # of every random draw
     log_every: int = 10  # steps between lines of metrics.jsonl

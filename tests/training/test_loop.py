@@ -24,11 +24,16 @@ def leave_padding_out(model):
     model.encoder.backbone.padding_free = True
 
 
-RUNS = {"two": {}, "four": {"accumulate_steps": 2}, "free": {"prepare": leave_padding_out}}
+def compute_again(model):
+    model.encoder.backbone.gradient_checkpointing = True
+
+
+RUNS = {"two": {}, "four": {"accumulate_steps": 2}, "free": {"prepare": leave_padding_out},
+        "again": {"accumulate_steps": 2, "prepare": compute_again}}
 
 
 @pytest.mark.parametrize(("more", "runs"), [
-    ({"train_steps": 3, "dropout": 0.1}, ["four"]),
+    ({"train_steps": 3, "dropout": 0.1}, ["four", "again"]),
     *(pytest.param({"train_steps": 5, **more}, runs, marks=pytest.mark.long) for more, runs in (
         ({}, ["two", "four", "free"]), ({"task": "replaced_tokens"}, ["two"]),
         ({"task": "language_model"}, ["two"]), ({"dropout": 0.1, "optimizer": "muon"}, ["four"]),
