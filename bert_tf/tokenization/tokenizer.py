@@ -201,7 +201,7 @@ class Tokenizer(BaseTokenizer):
         config = os.path.join(folder, CONFIG_NAME)
         stated = read_options(config)
         check_stated(casing, stated, config)
-        described = read_vocabulary_options(stated, config)
+        described = read_vocabulary_options(stated, config, rstrip=True)
         vocabulary = Vocabulary.load(path, trims=not files.exists(config), **described)
         if judge and "lower_case" not in stated:
             stated = judged_casing(vocabulary) | stated
