@@ -101,9 +101,9 @@ def casing_notes(folder):
         return ()
     if load_tokenizer(folder).lower_case:
         return (f"{folder}/{VOCABULARY} has no capital letters: taken for lower case without "
-                f"accents (a {CONFIG} beside it would say)",)
+                f"accents (do_lower_case in a {CONFIG} beside it would say)",)
     return (f"{folder}/{VOCABULARY} has capital letters: case and accents are kept "
-            f"(a {CONFIG} beside it would say)",)
+            f"(do_lower_case in a {CONFIG} beside it would say)",)
 
 
 def plain_bert_notes(folder):

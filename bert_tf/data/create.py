@@ -32,6 +32,7 @@ from bert_tf.tokenization.tokenizer import lacks_capitals
 
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
+_MUCH_UNUSED = 0.25  # of the tokens are in no example: told
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
 # Options that dynamic records do not depend on: the masks are drawn when batches are read.
 _OF_MASKS = ("whole_word", "max_ngram", "masked_share", "max_predictions_per_seq")
@@ -110,7 +111,8 @@ def create_examples(config):
         for line in told(counts, config.split) if progress else ():
             print(line, file=sys.stderr)
     plan = Plan(sections, size, config.split, config.holdout, options, source, output_dir, skipped)
-    splits = splits_of(make_shards(plan, config.num_processes, progress), options.pairs)
+    shards = make_shards(plan, config.num_processes, progress)
+    splits = splits_of(shards, options.pairs)
     files.clean_temporary(output_dir)  # of workers that died and were replaced
     if lack := _lack(splits["train"], options.pairs):
         raise BertTfError(lack)
@@ -124,6 +126,12 @@ def create_examples(config):
     if progress and held_out > 2 * config.holdout > 0:
         print(f"note: {held_out:.0%} of the text is held out, since it has few documents: a blank "
               "line ends one, with --split none each line is one", file=sys.stderr)
+    used, text = map(sum, zip(*(shard["used_tokens"] for shard in shards), strict=True))
+    if progress and text - used > _MUCH_UNUSED * text:
+        shorter = "" if config.split == "sentences" else "--split sentences or "
+        print(f"note: {1 - used / text:.0%} of the tokens are in no example, since a pair "
+              f"truncates sentences that are longer than it; try {shorter}--format "
+              "full_sentences", file=sys.stderr)
     filled = next(shard for shard in splits["train"]["shards"] if shard["num_examples"])
     _check_known(os.path.join(output_dir, filled["name"]), options, config, vocabulary)
     made = manifest.write(

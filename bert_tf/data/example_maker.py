@@ -79,7 +79,8 @@ class ExampleMaker:
             num_tokens.append(lengths)
         labels = examples.pair_labels
         records.write_shard(path, blocks, np.concatenate([[], *num_tokens]),
-                            labels[order] if options.label else labels)
+                            labels[order] if options.label else labels,
+                            pairing.used_tokens(chunk, examples))
 
     def _tokenize(self, text_chunk):
         names, documents = zip(*text_chunk.own, *text_chunk.lent, strict=True)

@@ -118,6 +118,14 @@ def join(passes):
     return Examples(**fields)
 
 
+def used_tokens(chunk, examples):
+    """Count the tokens of the own documents that are in an example, and all of them: two ints."""
+    own, size = chunk.sentences[chunk.documents[chunk.own]], len(chunk.tokens) + 1
+    begins, ends = (np.bincount(place, minlength=size)
+                    for place in (examples.start, examples.start + examples.length))
+    return np.count_nonzero(np.cumsum(begins - ends)[:own]), own
+
+
 def assemble(chunk, examples, order, vocabulary):
     """Build the token sequences of the examples at `order`: `[CLS] run [SEP] run [SEP] …`.
 

@@ -88,7 +88,7 @@ def _text_size(path):
 
 
 def shard_facts(chunk, path):
-    """Return what the manifest records of the shard of `chunk`: a dict of plain values.
+    """Return what the manifest is made of about the shard of `chunk`: a dict of plain values.
 
     Raises:
         BertTfError: the shard is damaged.
@@ -97,7 +97,8 @@ def shard_facts(chunk, path):
     return {"split": chunk.split, "place": [chunk.section, chunk.number],
             "name": os.path.basename(path), "num_documents": chunk.new_documents,
             "num_examples": len(index["num_tokens"]), "num_tokens": int(index["num_tokens"].sum()),
-            "num_labelled": int(index["pair_labels"].sum())}
+            "num_labelled": int(index["pair_labels"].sum()),
+            "used_tokens": index["used_tokens"].tolist()}
 
 
 def splits_of(made, pairs):

@@ -1,8 +1,8 @@
 """TFRecord files of `tf.train.Example`: one feature table, a vectorised writer, random access.
 
 A shard is a TFRecord file (`.tfrecord`) with an index beside it (`.index.npz`): `offsets`, where
-each record begins and the last one ends, `num_tokens`, the real tokens of each, and its
-`pair_labels`, where there are any.
+each record begins and the last one ends, `num_tokens`, the real tokens of each, its `pair_labels`,
+where there are any, and `used_tokens`, how many of the text are in a record, and of how many.
 """
 
 import functools
@@ -217,7 +217,7 @@ def index_path(path):
     return path.removesuffix(".tfrecord") + ".index.npz"
 
 
-def write_shard(path, blocks, num_tokens, pair_labels):
+def write_shard(path, blocks, num_tokens, pair_labels, used_tokens=(0, 0)):
     """Write a shard and its index; the shard appears last, whole.
 
     Args:
@@ -225,11 +225,13 @@ def write_shard(path, blocks, num_tokens, pair_labels):
         blocks: rows of framed records, in order.
         num_tokens: int `[records]`, real tokens of each record.
         pair_labels: int `[records]`, or empty.
+        used_tokens: see `pairing.used_tokens`.
     """
     sizes = np.concatenate([[0], *(lengths for _, lengths in blocks)])
     with files.atomic_path(index_path(path)) as temporary, open(temporary, "wb") as stream:
         np.savez(stream, offsets=np.cumsum(sizes), num_tokens=np.asarray(num_tokens, np.int32),
-                 pair_labels=np.asarray(pair_labels, np.int8))
+                 pair_labels=np.asarray(pair_labels, np.int8),
+                 used_tokens=np.asarray(used_tokens, np.int64))
     with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
         for data, _ in blocks:
             stream.write(data.tobytes())
@@ -237,7 +239,8 @@ def write_shard(path, blocks, num_tokens, pair_labels):
 
 def read_index(path):
     """Read the index of the shard at `path`: dict of `offsets` int64 `[records + 1]`, `num_tokens`
-    int32 `[records]`, `pair_labels` int8 `[records]` or `[0]`.
+    int32 `[records]`, `pair_labels` int8 `[records]` or `[0]`, `used_tokens` int64 `[2]`, zeros
+    in an index without it.
 
     Raises:
         BertTfError: the index is damaged or the shard has another size than it states.
@@ -248,9 +251,10 @@ def read_index(path):
     try:
         with files.explained("read", index), files.open_stored(index) as stream, \
                 np.load(stream, allow_pickle=False) as arrays:
-            arrays = {name: arrays[name] for name in _INDEX}
-        offsets = arrays["offsets"]
+            used = arrays["used_tokens"] if "used_tokens" in arrays else np.zeros(2, np.int64)
+            arrays = {**{name: arrays[name] for name in _INDEX}, "used_tokens": used}
         _check_index(**arrays)
+        offsets = arrays["offsets"]
     except (ValueError, KeyError, TypeError, EOFError, RuntimeError, MemoryError, zlib.error,
             struct.error, zipfile.BadZipFile) as error:
         raise BertTfError(explain(f"{index} is damaged: {error}", attempt=_AGAIN)) from error
@@ -264,15 +268,16 @@ def read_index(path):
     return arrays
 
 
-def _check_index(offsets, num_tokens, pair_labels):
+def _check_index(offsets, num_tokens, pair_labels, used_tokens):
     """Raise ValueError unless the arrays are of a shard's records."""
-    for array in (offsets, num_tokens, pair_labels):
+    for array in (offsets, num_tokens, pair_labels, used_tokens):
         if not isinstance(array, np.ndarray):  # numpy gives what is no array as bytes
             raise ValueError("a part that is no array")
         if array.ndim != 1 or array.dtype.kind != "i":
             raise ValueError(f"an array {array.dtype} {array.shape}")
     count = len(offsets) - 1
-    if count < 0 or len(num_tokens) != count or len(pair_labels) not in (0, count):
+    if count < 0 or len(num_tokens) != count or len(pair_labels) not in (0, count) or (
+            len(used_tokens) != 2):
         raise ValueError("arrays of different lengths")
     if offsets[0] or offsets.min() < 0 or (offsets[1:] - _FRAME <= offsets[:-1]).any():
         raise ValueError("records that overlap")

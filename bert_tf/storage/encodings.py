@@ -8,7 +8,9 @@ from bert_tf.errors import BertTfError, explain
 
 _MARK = "\ufeff"
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_BEGIN = 4  # characters, in which UTF-16 and UTF-32 show a byte 0x00
+# UTF-16 and UTF-32 show a byte 0x00 in the first characters; Cyrillic or Thai in UTF-16, all of
+# which is UTF-8 too, in one of 200 at least, as blanks and line ends have one. Some may be text.
+_BEGIN, _SELDOM, _SOME = 4, 200, 50
 
 
 class EncodingError(BertTfError):
@@ -51,8 +53,9 @@ class Decoder:
             raise self._wrong(error) from error
         if text and not self.begun:
             text, self.begun = text.removeprefix(_MARK), True
-            if self.guessed and "\0" in text[:_BEGIN]:
-                raise self._wide(text[:_BEGIN])
+            if self.guessed and ("\0" in text[:_BEGIN]
+                                 or text.count("\0") > max(_SOME, len(text) // _SELDOM)):
+                raise self._wide(text)
         self._pass(text)
         return text
 
@@ -66,13 +69,15 @@ class Decoder:
         return self._refused(error.object[error.start], f"not {self.name.upper()}",
                              "CP949" if _is_korean(error.object) else None)
 
-    def _wide(self, begin):
-        """Return the error of UTF-16 without a BOM or UTF-32, which are valid UTF-8 in English."""
-        self.column += begin.index("\0")
+    def _wide(self, text):
+        """Return the error of UTF-16 without a BOM or UTF-32, which may be valid UTF-8."""
+        before = text[:text.index("\0")]
+        self._pass(before)
         likely = "UTF-32"  # whose BOM begins like that of UTF-16
         if self.name == "utf-8":
-            likely = "UTF-32" if "\0\0" in begin else "UTF-16"
-            likely += "BE" if begin.startswith("\0") else "LE"
+            likely = "UTF-32" if "\0\0" in text[:_BEGIN] else "UTF-16"
+            ends = len(before.encode(errors="surrogateescape")) % 2  # 0x00 ends an ASCII character
+            likely += "LE" if ends or before and likely == "UTF-32" else "BE"
         return self._refused(0, "no text", likely)
 
     def _refused(self, byte, found, likely):

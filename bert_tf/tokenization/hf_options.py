@@ -18,27 +18,38 @@ _OF_CLASSES = (
       "handle_chinese_chars": ("tokenize_chinese_chars", True)}),
     ("pre_tokenizer", "ByteLevel", ("Bart", "GPT2", "Roberta"),
      {"add_prefix_space": ("add_prefix_space", False)}))
+_THEIRS = {"tokenizer_class", "model_max_length", "added_tokens_decoder"}
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
          "pair_separators", "pair_types", "added_tokens", "final_separator", "initial_token",
          "initial_again")
 
 
+def is_published(config):
+    """Whether the configuration beside a `vocab.txt` is one of transformers, not ours."""
+    return "do_lower_case" in config or "lower_case" not in config and any(
+        key in _THEIRS or key.endswith("_token") for key in config)
+
+
 def word_piece(config, path):
     """Options of our `Tokenizer` from the configuration of a BERT-like tokenizer.
 
-    Accents go with the case unless something else is said.
+    A class takes true for `do_lower_case`; accents go with the case unless something else is said.
 
     Args:
-        config: dict with `do_lower_case`.
+        config: dict, one that `is_published`.
         path: its file, for messages.
+
+    Returns: dict; without `lower_case` where neither it nor a class is stated.
 
     Raises:
         UsageError: a special token is no string.
     """
-    lower_case, accents = config["do_lower_case"], config.get("strip_accents")
+    lower_case, accents = config.get("do_lower_case"), config.get("strip_accents")
+    if lower_case is None and config.get("tokenizer_class") is not None:
+        lower_case = True
+    casing = {"lower_case": lower_case, "strip_accents": lower_case if accents is None else accents}
     chinese = config.get("tokenize_chinese_chars", True)
-    options = {"lower_case": lower_case,
-               "strip_accents": lower_case if accents is None else accents,
+    options = {**{name: value for name, value in casing.items() if value is not None},
                "normalization": "huggingface", "max_characters_per_word": CHARACTERS_PER_WORD,
                **({} if chinese is True else {"tokenize_chinese_chars": chinese})}
     usual = _CLASSES.get(str(config.get("tokenizer_class", "")).removesuffix("Fast"))

@@ -7,6 +7,7 @@ which is fixed.
 
 import collections
 import io
+import re
 import sys
 import unicodedata
 
@@ -18,6 +19,8 @@ from bert_tf.tokenization.word_counts import BlankWords, count_words
 MIN_VOCAB_SIZE = 16
 _THREADS = 2
 _MOST_BYTES = 4192  # of a word, as the trainer has it
+# Parts of a word that is longer, as a page of Chinese is: they end where a clause does.
+_CLAUSES = re.compile(r".{1,1000}[。、，．！？…]|.[^。、，．！？…]*", re.S)
 
 
 def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, min_frequency=2,
@@ -32,8 +35,9 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
         vocab_size: entries to learn; fewer come out where the text has no more pieces.
         lower_case, strip_accents: what is done to text first; Hangul stays whole.
         min_frequency: words with a character that occurs less often are left out, and those with
-            one beyond the most frequent 6,000 and a third of `vocab_size`. So are words of over
-            4,192 bytes, which is printed.
+            one beyond the most frequent 6,000 and a third of `vocab_size`. A word of over 4,192
+            bytes is cut after Chinese and Japanese punctuation; what is still longer is left out,
+            which is printed.
         progress: show a bar.
 
     Returns:
@@ -52,8 +56,8 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
     counts = count_words(paths, BlankWords(lower_case, strip_accents), progress)
     words, characters = collections.Counter(), collections.Counter()
     for word, count in sorted(counts.items()):
-        # As the trainer sees it: accents were removed from jamo, which are a syllable again.
-        words[unicodedata.normalize("NFKC", word.decode())] += count
+        for part in _parts(word.decode()):
+            words[part] += count
     total = sum(len(word) * count for word, count in words.items())
     words = {word: count for word, count in words.items() if len(word.encode()) <= _MOST_BYTES}
     overlong = total - sum(len(word) * count for word, count in words.items())
@@ -87,3 +91,14 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
                                   attempt="another --vocab_size, or more text")) from error
     return SentencePieceTokenizer(stream.getvalue(), do_lower_case=lower_case,
                                   keep_accents=not strip_accents)
+
+
+def _parts(word):
+    """Return a word as the trainer sees it, in parts where it is too long for that: list of str.
+
+    Accents were removed from jamo, which are a syllable again.
+    """
+    whole = unicodedata.normalize("NFKC", word)
+    if len(whole.encode()) <= _MOST_BYTES:
+        return [whole]
+    return [unicodedata.normalize("NFKC", part) for part in _CLAUSES.findall(word)]

@@ -88,7 +88,7 @@ class LibraryTokenizer(BaseTokenizer):
         """Read what `save` wrote."""
         path = os.path.join(folder, CONFIG_NAME)
         config = read_config(path)
-        described = read_vocabulary_options(config, path)
+        described = read_vocabulary_options(config, path, rstrip=True)
         path = os.path.join(folder, tokenizer_json.NAME)
         return cls(files.read_text(path), config.get("python_only") or "rules of its own", path,
                    **described)

@@ -177,7 +177,7 @@ class Tokenizer(BaseTokenizer):
     def load(cls, folder):
         """Read what `save` wrote, or the files of the same names beside other checkpoints.
 
-        Without a `tokenizer_config.json` the casing is judged by the vocabulary.
+        Where no `tokenizer_config.json` tells the casing, it is judged by the vocabulary.
 
         Raises: as `of_vocabulary`.
         """
@@ -203,7 +203,7 @@ class Tokenizer(BaseTokenizer):
         config = os.path.join(folder, CONFIG_NAME)
         stated = read_options(config)
         check_stated(casing, stated, config)
-        described = read_vocabulary_options(stated, config)
+        described = read_vocabulary_options(stated, config, rstrip=True)
         vocabulary = Vocabulary.load(path, trims=not files.exists(config), **described)
         if judge and "lower_case" not in stated:
             stated = judged_casing(vocabulary) | stated
@@ -258,11 +258,12 @@ def read_options(path):
         UsageError: a value of another form.
     """
     config = read_config(path)
-    if "do_lower_case" in config:
+    published = hf_options.is_published(config)
+    if published:
         config = hf_options.word_piece(config, path)
     stated = {name: value for name, value in config.items() if name not in _OF_VOCABULARY}
     wrong = [name for name in stated if name not in _OPTIONS] or (
-        bool(stated) and not {"lower_case", "strip_accents"} <= stated.keys())
+        bool(stated) and not published and not {"lower_case", "strip_accents"} <= stated.keys())
     if wrong:
         raise UsageError(explain(f"{path} holds {config!r}"[:400],
                                  'true or false for "lower_case" and "strip_accents"'))
@@ -304,14 +305,14 @@ def lacks_capitals(tokenizer):
 
 
 def check_stated(given, stated, path):
-    """Refuse flags that a `tokenizer_config.json` contradicts.
+    """Refuse flags that a `tokenizer_config.json` contradicts, if it tells the casing.
 
     Args:
         given: dict of options, None where not given.
         stated: what `read_options` gives of `path`.
     """
     for key, value in given.items():
-        if stated and value not in (None, stated.get(key)):
+        if "lower_case" in stated and value not in (None, stated.get(key)):
             raise UsageError(explain(f"{key}={value}, but {path} has {key}={stated.get(key)}",
                                      attempt=f"leaving --{key} away"))
 

@@ -38,11 +38,17 @@ def vocabulary_options(vocabulary, special_tokens, pair_separators):
     return options
 
 
-def read_vocabulary_options(config, path):
+def read_vocabulary_options(config, path, rstrip=False):
     """What `vocabulary_options` gave, taken out of the dict `config`: arguments of `Vocabulary`.
 
+    Args:
+        config: dict.
+        path: its file, for messages.
+        rstrip: whether the white space after an added token may go away, which `special` leaves:
+            where it makes no difference, or another finds the tokens.
+
     Raises:
-        UsageError: a value of another form; `path` is named.
+        UsageError: a value of another form.
     """
     options = {}
     if "special_tokens" in config:
@@ -71,6 +77,11 @@ def read_vocabulary_options(config, path):
         if not right:
             raise UsageError(explain(f"{path}: added_tokens={added!r}"[:200],
                                      "a list of objects with token, lstrip, rstrip and special"))
+        stripping = [] if rstrip else [each.token for each in options["added_tokens"]
+                                       if each.rstrip]
+        if stripping:
+            raise UsageError(explain(f"{path}: the added token {stripping[0]!r} has rstrip, which "
+                                     "this kind of tokenizer does not heed", "rstrip false"))
     return options
 
 

@@ -1,6 +1,8 @@
 """Counts of the words in any amount of text: what a vocabulary is learned from."""
 
 import collections
+import itertools
+import re
 import sys
 
 import numpy as np
@@ -23,10 +25,11 @@ class WordCounter:
 
     Args:
         max_words, max_bytes: different words held, and their bytes; above either the rarest are
-            evicted, all of one count.
+            evicted, of equally rare ones those that came first.
     """
 
     batch_characters = 1 << 22  # of texts that are counted at once
+    longest_text = batch_characters  # a longer one is cut at blanks, between words
 
     def __init__(self, max_words=2_000_000, max_bytes=1 << 26):
         self._max_words, self._max_bytes = max_words, max_bytes
@@ -51,13 +54,12 @@ class WordCounter:
         """Evict the rarest words, so that at most half of what may be held is left."""
         values = np.fromiter(self.counts.values(), np.int64, len(self.counts))
         sizes = np.fromiter(map(len, self.counts), np.int64, len(self.counts))
-        order = np.argsort(-values, kind="stable")
-        fits = ((np.arange(1, len(order) + 1) < self._max_words // 2)
-                & (np.cumsum(sizes[order]) <= self._max_bytes // 2))
-        floor = values[order[np.count_nonzero(fits)]]
-        self.counts = collections.Counter(
-            {word: count for word, count in self.counts.items() if count > floor})
-        self.evicted += int(values[values <= floor] @ sizes[values <= floor])
+        order = np.lexsort([-np.arange(len(values)), -values])
+        fits = np.cumsum(sizes[order]) <= self._max_bytes // 2
+        kept = np.zeros(len(values), bool)
+        kept[order[:min(np.count_nonzero(fits), self._max_words // 2)]] = True
+        self.counts = collections.Counter(dict(itertools.compress(self.counts.items(), kept)))
+        self.evicted += int(values[~kept] @ sizes[~kept])
 
 
 class WordPieceWords(WordCounter):
@@ -86,6 +88,7 @@ class WordPieceWords(WordCounter):
             list(dict.fromkeys([*tokenizer.vocabulary.kept_tokens, "a"])))
         if tokenizer.pretokenize:  # takes long: a bar is to tell of it
             self.batch_characters = 1 << 18
+            self.longest_text = sys.maxsize  # which morphemes there are depends on what is around
 
     def split(self, texts):
         texts = pretokenized(self._tokenizer, texts)
@@ -166,7 +169,7 @@ def count_words(paths, counter, progress=False):
                    disable=not progress) as bar:
         for path in paths:
             words = 0
-            for texts in _batches(path, counter.batch_characters):
+            for texts in _batches(path, counter.batch_characters, counter.longest_text):
                 words += counter.add(texts)
                 bar.update(sum(map(len, texts)))
             if not words:
@@ -179,13 +182,23 @@ def count_words(paths, counter, progress=False):
     return counter.counts
 
 
-def _batches(path, characters):
-    """Yield lists of str of about so many characters from a file."""
+def _batches(path, characters, longest):
+    """Yield lists of str of about so many characters from a file, of texts of at most `longest`
+    characters where they have blanks."""
     batch, size = [], 0
     for block in read_text_blocks(path):
-        batch += block
-        size += sum(map(len, block))
-        if size > characters:
-            yield batch
-            batch, size = [], 0
+        for texts in [block] if max(map(len, block), default=0) <= longest else (
+                [part] for text in block for part in _parts(text, longest)):
+            batch += texts
+            size += sum(map(len, texts))
+            if size > characters:
+                yield batch
+                batch, size = [], 0
     yield batch
+
+
+def _parts(text, longest):
+    """Yield the parts of a text, str, which but the first begin with a single blank."""
+    end = r"(?=(?<=\S) \S|\Z)"
+    for part in re.finditer(rf".{{1,{longest}}}{end}|.+?{end}", text, re.S):
+        yield part[0]

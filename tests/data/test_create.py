@@ -233,6 +233,18 @@ def test_how_much_is_held_out_of_few_documents(run, tmp_path, write_file, capsys
                      "line ends one", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("words, flags, told", [
+    (200, {"pairs": "random"}, "8[0-9]% of the tokens are in no example, .*; try --split sentences "
+                               "or --format full_sentences"),
+    (200, {"pairs": "swapped"}, "8[0-9]%"),
+    (200, {"format": "full_sentences"}, None), (10, {"pairs": "random"}, None)])
+def test_how_much_is_in_no_example(run, write_file, small_chunks, capsys, words, flags, told):
+    path = write_file("lines.txt", f"{'a ' * words}\nb c\n{'d ' * words}\ne f\n\n" * 10)
+    run(input=path, progress=True, **flags)
+    err = capsys.readouterr().err
+    assert re.search(f"note: {told}", err) if told else "in no example" not in err
+
+
 @pytest.mark.parametrize("pairs", ["random", "swapped"])
 def test_lines_alone_have_no_second_segment(run, tmp_path, pairs):
     with pytest.raises(UsageError, match="split='none' with format='segment_pair' and pairs='"

@@ -66,8 +66,10 @@ def _document_of(chunk, tokens):
        st.integers(0, 1000))
 def test_every_sentence_is_used_and_windows_hold(documents, format, pairs, seq_length, seed):
     chunk = _chunk(documents)
-    sequences = _sequences(chunk, _make(chunk, format, seq_length, seed=seed, pairs=pairs))
+    examples = _make(chunk, format, seq_length, seed=seed, pairs=pairs)
+    sequences = _sequences(chunk, examples)
     seen = np.concatenate([[0], *(ids for ids, _ in sequences)])
+    assert pairing.used_tokens(chunk, examples) == (len({*seen[seen >= 10]}), len(chunk.tokens))
     used = _sentence_of(chunk, seen[seen >= 10])
     expected = set(range(len(chunk.sentences) - 1))
     if pairs == "swapped" and format in NEXT_SENTENCE_FORMATS:

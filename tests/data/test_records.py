@@ -115,8 +115,8 @@ def test_short_and_missing_files_are_named(tmp_path):
     {"offsets": [0.0, 90.0]}, {"offsets": [0, 1 << 62, 90], "num_tokens": [1, 1]},
     {"offsets": [0, 40, 20, 90], "num_tokens": [1] * 3}, {"offsets": [-20, 90]},
     {"offsets": [0, -(1 << 63), 90], "num_tokens": [1, 1]}, {"num_tokens": [1, 2]},
-    {"num_tokens": [[1]]}, {"pair_labels": [0, 1]}, {"pair_labels": ["0"]}, {"offsets": None},
-    {"offsets": np.array([[1]], object)}])
+    {"num_tokens": [[1]]}, {"pair_labels": [0, 1]}, {"pair_labels": ["0"]}, {"used_tokens": [1]},
+    {"offsets": None}, {"offsets": np.array([[1]], object)}])
 def test_an_index_that_makes_no_sense(tmp_path, arrays):
     path = str(tmp_path / "0.tfrecord")
     (tmp_path / "0.tfrecord").write_bytes(bytes(90))
@@ -127,7 +127,15 @@ def test_an_index_that_makes_no_sense(tmp_path, arrays):
         records.Records([path])
 
 
-@pytest.mark.parametrize("name", ["offsets", "num_tokens", "pair_labels"])
+def test_an_index_of_before_does_not_tell_what_was_used(tmp_path):
+    path = _write(tmp_path / "0.tfrecord", [b"first", b"second"])
+    index = records.read_index(path)
+    del index["used_tokens"]
+    np.savez(records.index_path(path), **index)
+    assert records.read_index(path)["used_tokens"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["offsets", "num_tokens", "pair_labels", "used_tokens"])
 def test_an_index_with_a_part_that_is_no_array(tmp_path, name):
     path = _write(tmp_path / "0.tfrecord", [b"first", b"second"])
     with zipfile.ZipFile(records.index_path(path)) as index:

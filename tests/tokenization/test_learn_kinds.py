@@ -13,7 +13,13 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
 from bert_tf.tokenization.learn_unigram import learn_unigram
 from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.word_counts import BlankWords, ByteWords, WordCounter, count_words
+from bert_tf.tokenization.word_counts import (
+    BlankWords,
+    ByteWords,
+    WordCounter,
+    WordPieceWords,
+    count_words,
+)
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +146,19 @@ def test_words_are_counted_in_bounded_memory():
         assert counter.counts[b"often"] == 50
 
 
+@pytest.mark.parametrize("kind", [ByteWords, BlankWords, lambda: WordPieceWords(True, True)])
+def test_a_long_text_is_cut_between_words(tmp_path, kind):
+    path, counts, batches = tmp_path / "text.txt", [], []
+    path.write_text(" ".join(nasty_texts.TEXTS).replace("\n", " ") + " 가 e \u0301  a " * 9)
+    for longest in (10**9, 40):
+        counter = kind()
+        counter.longest_text, counter.batch_characters = longest, 40
+        add = counter.add
+        counter.add = lambda texts, add=add: batches.append(texts) or add(texts)
+        counts.append([*count_words([str(path)], counter).items()])
+    assert counts[0] == counts[1] and len(batches) > 10
+
+
 def test_the_bytes_of_words_are_bounded_too():
     counter = BlankWords(max_bytes=10_000)
     for batch in range(5):
@@ -153,9 +172,18 @@ def test_what_is_left_out_is_told(tmp_path, capsys):
     path.write_text("\n".join(f"w{index:03}" for index in range(100)))
     count_words([str(path)], BlankWords())
     assert not capsys.readouterr().err
-    count_words([str(path)], BlankWords(max_words=50))
-    assert "100% of the text was left out" in capsys.readouterr().err
-    path.write_text("日本語の文。" * 1000)
+    counts = count_words([str(path)], BlankWords(max_words=50))
+    assert [*counts] == [f"w{index:03}".encode() for index in range(75, 100)]  # what came last
+    assert "75% of the text was left out" in capsys.readouterr().err
+    path.write_text("日本語の文" * 1000)
     with pytest.raises(BertTfError, match="what is left of the text occurs 2 times; try blanks"):
         learn_unigram([str(path)], 300, progress=False)
-    assert "6,000 of 6,000 characters were left out" in capsys.readouterr().err
+    assert "5,000 of 5,000 characters were left out" in capsys.readouterr().err
+
+
+def test_long_text_without_blanks_is_cut_at_its_punctuation(tmp_path, capsys):
+    path = tmp_path / "text.txt"
+    path.write_text("日本語の文、本の日。" * 1000 + "語" * 2000 + "。文の本")
+    tokenizer = learn_unigram([str(path)], 300, progress=False)
+    assert tokenizer.vocabulary.unk_id not in tokenizer.encode("日本語の文、本の日。")
+    assert "2,000 of 12,004 characters were left out" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS as BYTE_PAIR_SPECIALS
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, AddedToken, Vocabulary
 
 
 @pytest.fixture
@@ -28,6 +28,20 @@ def folder(tmp_path):
 @pytest.mark.parametrize("name", ["BertTokenizer", "ElectraTokenizerFast"])
 def test_a_class_with_these_rules(folder, name):
     assert load_tokenizer(str(folder(tokenizer_class=name))).encode("The fox") == [2, 5, 6, 3]
+
+
+def test_a_configuration_without_casing(folder):
+    path = folder(do_lower_case=None, model_max_length=512)
+    assert load_tokenizer(str(path)).encode("The fox") == [2, 5, 6, 3]  # no piece has a capital
+    for lower_case in (True, False):
+        found = load_tokenizer(f"{path}/vocab.txt", lower_case=lower_case)
+        assert found.lower_case == lower_case and found.normalization == "huggingface"
+    (path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "The", "fox"]))
+    (path / "tokenizer_config.json").write_text('{"unk_token": "[UNK]"}')
+    assert load_tokenizer(str(path)).encode("The fox") == [2, 5, 6, 3]
+    (path / "tokenizer_config.json").write_text('{"lower_cased": true}')
+    with pytest.raises(UsageError, match='expected true or false for "lower_case" and'):
+        load_tokenizer(str(path))
 
 
 @pytest.mark.parametrize("file", ["", "/vocab.txt"])
@@ -52,6 +66,21 @@ def test_the_files_of_two_tokenizers(folder):
     (path / "tokenizer_78b3253a26.model").write_bytes(tiny_model.sentence_piece().model)
     with pytest.raises(UsageError, match="holds vocab.txt and .*model; expected the files of one"):
         load_tokenizer(str(path))
+
+
+@pytest.mark.parametrize("kind", [tiny_model.word_piece, tiny_model.byte_pair,
+                                  tiny_model.sentence_piece])
+def test_white_space_after_a_token_stays_but_in_word_pieces(tmp_path, kind):
+    tokenizer = kind()
+    tokenizer.save(str(tmp_path))
+    path = tmp_path / "tokenizer_config.json"
+    added = [AddedToken(tokenizer.vocabulary.special_tokens[-1], rstrip=True)._asdict()]
+    path.write_text(json.dumps(tokenizer.options | {"added_tokens": added}))
+    if isinstance(tokenizer, Tokenizer):
+        assert load_tokenizer(str(tmp_path)).vocabulary.added_tokens[0].rstrip
+    else:
+        with pytest.raises(UsageError, match="tokenizer_config.json: the added token .* has rstri"):
+            load_tokenizer(str(tmp_path))
 
 
 def test_special_tokens_by_their_roles(folder):

@@ -168,6 +168,15 @@ def test_long_texts_end_their_parts_alike_composed_and_decomposed(text):
     assert "".join(parts) == decomposed and "".join(analyse(parts)) == analyse([decomposed])[0]
 
 
+def test_many_marks_are_composed_some_at_a_time():
+    marks = "\u0301\u0323" * 15  # NFC has all of one before all of the other
+    assert morphemes._composed("a" + marks * 80) == unicodedata.normalize("NFC", "a" + marks) + (
+        "\u0323" * 15 + "\u0301" * 15) * 79
+    for text in ("a" + marks * 80, unicodedata.normalize("NFD", "영화를 봤다é. " * 200) + marks):
+        parts = parts_of(text)
+        assert "".join(parts) == text and max(map(len, parts)) <= 3000
+
+
 @pytest.mark.long
 def test_a_forked_process_analyses_alike():
     """Its analyser is its own: the threads of the one it came with are gone."""

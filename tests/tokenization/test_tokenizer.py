@@ -345,6 +345,9 @@ def check_a_piece_for_every_character(tokenizer, lines, rules):
     ({"do_lower_case": True, "strip_accents": None, "unk_token": "[UNK]"}, (True, True)),
     ({"do_lower_case": True, "strip_accents": False}, (True, False)),
     ({"do_lower_case": False}, (False, False)),
+    ({"model_max_length": 512, "tokenizer_class": "BertTokenizer"}, (True, True)),
+    ({"tokenizer_class": "BertTokenizer", "strip_accents": False, "do_lower_case": None},
+     (True, False)),
 ])
 def test_casing_is_read_beside_a_vocabulary(tmp_path, written, casing):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(written))
