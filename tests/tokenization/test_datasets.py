@@ -1,10 +1,12 @@
-"""Text of a dataset is analysed once."""
+"""Text of a dataset is analysed once, and a tokenizer is traced once."""
 
 import types
 
 import tensorflow as tf
 
 from bert_tf.tokenization.datasets import analysed_batches, as_analysed
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
 def test_what_is_made_from_analysed_text_is_analysed():
@@ -18,3 +20,18 @@ def test_what_is_made_from_analysed_text_is_analysed():
     for made in (raw.batch(1), marked.concatenate(raw.batch(1)),
                  tf.data.Dataset.zip((raw.batch(1), marked))):
         assert analysed_batches(made, tokenizer) is not made
+
+
+def test_graphs_share_one_graph_of_the_tokenizer():
+    traced = []
+
+    class Counted(Tokenizer):
+        def _tokenize(self, text):
+            traced.append(text)
+            return super()._tokenize(text)
+
+    tokenizer = Counted(Vocabulary([*SPECIAL_TOKENS, "a", "b"]))
+    for texts in (["a b", "b"], ["b"], ["a a"]):
+        found = tf.function(lambda text: tokenizer.tokenize(text))(tf.constant(texts))
+        assert found.to_list() == tokenizer.tokenize(texts).to_list()
+    assert sum(not hasattr(text, "numpy") for text in traced) == 1

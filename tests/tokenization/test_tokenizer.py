@@ -172,21 +172,6 @@ def test_special_tokens_written_in_the_text(tokenizers):
     assert plain == [b"a", b"[", b"mask", b"]"]
 
 
-def test_graphs_share_one_graph_of_the_tokenizer():
-    traced = []
-
-    class Counted(Tokenizer):
-        def _tokenize(self, text):
-            traced.append(text)
-            return super()._tokenize(text)
-
-    tokenizer = Counted(Vocabulary([*SPECIAL_TOKENS, "a", "b"]))
-    for texts in (["a b", "b"], ["b"], ["a a"]):
-        found = tf.function(lambda text: tokenizer.tokenize(text))(tf.constant(texts))
-        assert found.to_list() == tokenizer.tokenize(texts).to_list()
-    assert sum(not hasattr(text, "numpy") for text in traced) == 1
-
-
 def test_a_single_string_is_refused(tokenizers):
     with pytest.raises(ValueError, match="text has rank 0.*expected rank 1"):
         tokenizers[True, True].tokenize("one text")
