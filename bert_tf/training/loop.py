@@ -12,7 +12,12 @@ from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.variables import assign_variables
 from bert_tf.training.best import BestEvaluation
-from bert_tf.training.checkpoint import Checkpoints, left_for_later, run_variables
+from bert_tf.training.checkpoint import (
+    Checkpoints,
+    left_for_later,
+    run_variables,
+    tried_again,
+)
 from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.memory import MODEL, STEP, explained_want_of_memory, let_go
 from bert_tf.training.metrics import MetricsLog
@@ -243,13 +248,13 @@ class _Run:
                   if name not in ("tokens", "stop", "good_steps")}
         tokens = float(tf.add_n(self.unlogged_tokens))
         values["tokens_per_second"] = tokens / (time.perf_counter() - self.clock)
-        self.log.write(self.step, "train", values)
+        tried_again(self.log.write, self.step, "train", values)
 
     def evaluate(self):
         """Evaluate, log, and remember the best."""
         self.complete_table()
         self.evaluation = self.evaluator()
-        self.log.write(self.step, "eval", self.evaluation)
+        tried_again(self.log.write, self.step, "eval", self.evaluation)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in self.evaluation.items())
         self.log.print(f"step {self.step}, held out: {shown}")
         self.best.judge(self.step, self.evaluation, self.model)
@@ -261,7 +266,8 @@ class _Run:
 
     def save(self):
         """Write a checkpoint of everything; the data position is the step."""
-        self.log.flush()  # the run will not go back before what is saved, to write it again
+        # The run will not go back before what is saved, to write it again.
+        tried_again(self.log.flush)
         self.complete_table()
         if is_chief(self.strategy):
             self.checkpoints.save(

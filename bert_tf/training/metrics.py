@@ -57,20 +57,20 @@ class MetricsLog:
         files.write_text(self._path, "\n".join(lines) + "\n")
 
     def write(self, step, split, values):
-        """Log `values`, plain numbers by name, at a step."""
+        """Log `values`, plain numbers by name, at a step; after an error it can be repeated."""
         if not self._active:
             return
-        # JSON has no NaN and no infinity.
+        with self._explained():
+            if split not in self._writers:
+                self._writers[split] = tf.summary.create_file_writer(
+                    self._mirror.path("logs", split))
+            # From NumPy: TensorFlow keeps every Python number that it made a tensor of, for ever.
+            with self._writers[split].as_default(step=tf.constant(np.int64(step))):
+                for name, value in values.items():
+                    tf.summary.scalar(name, np.float32(value))
+        # JSON has no NaN and no infinity. Last: an event may be there twice, a line may not.
         line = {name: value if math.isfinite(value) else None for name, value in values.items()}
         files.append_text(self._path, json.dumps({"step": step, "split": split, **line}) + "\n")
-        if split not in self._writers:
-            self._writers[split] = tf.summary.create_file_writer(
-                self._mirror.path("logs", split))
-        # From NumPy: TensorFlow keeps every Python number that it made a tensor of, for ever.
-        with self._explained(), self._writers[split].as_default(
-                step=tf.constant(np.int64(step))):
-            for name, value in values.items():
-                tf.summary.scalar(name, np.float32(value))
         if split == "train":
             self.bar.set_postfix_str(f"loss {values['loss']:.4f}", refresh=False)
 

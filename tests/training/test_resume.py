@@ -1,5 +1,6 @@
 """A run that was stopped, killed or damaged ends with the bytes of an undisturbed one."""
 
+import contextlib
 import errno
 import itertools
 import os
@@ -11,7 +12,7 @@ import pytest
 import tensorflow as tf
 from faults.kill_and_resume import read_metrics
 
-from bert_tf.errors import BertTfError, UsageError
+from bert_tf.errors import BertTfError, UnavailableError, UsageError
 from bert_tf.storage import disk, files
 from bert_tf.training import checkpoint, loop
 from bert_tf.training.best import best_weights
@@ -198,6 +199,81 @@ def test_a_failed_write_keeps_the_earlier_checkpoints(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["step_00000002", "step_00000003"]
     tensors, state = checkpoints.load_newest(print)
     assert tensors == {"x": 3.0} and state["step"] == 3
+
+
+def fails_first(function, times, code, of=lambda *arguments: True):
+    """A function that raises an OSError the first `times` that it is called with such arguments."""
+    left = itertools.repeat(code, times)
+
+    def failing(*arguments):
+        if of(*arguments) and next(left, None):
+            raise OSError(code, os.strerror(code))
+        return function(*arguments)
+    return failing
+
+
+def test_a_write_is_tried_again_when_the_disk_may_have_been_cleared(tmp_path, monkeypatch):
+    waited, checkpoints = [], Checkpoints(str(tmp_path))
+    monkeypatch.setattr(checkpoint.time, "sleep", waited.append)
+    write = checkpoint.write_variables
+    monkeypatch.setattr(checkpoint, "write_variables", fails_first(write, 2, errno.ENOSPC))
+    checkpoints.save(1, {"x": np.float32(1)}, {})
+    assert waited == [10, 30] and checkpoints.load_newest(print)[0] == {"x": 1.0}
+    monkeypatch.setattr(checkpoint, "write_variables", fails_first(write, 4, errno.ENOSPC))
+    with pytest.raises(UnavailableError, match="step_00000002: the disk is full"):
+        checkpoints.save(2, {}, {})
+    assert waited[2:] == [10, 30, 60] and os.listdir(tmp_path) == ["step_00000001"]
+    monkeypatch.setattr(checkpoint.time, "sleep", lambda _: [
+        os.kill(os.getpid(), signal.SIGTERM) for _ in range(2)])
+    monkeypatch.setattr(checkpoint, "write_variables", fails_first(write, 1, errno.ENOSPC))
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as commands have it
+    try:
+        with pytest.raises(KeyboardInterrupt), StopRequest("soon"):
+            checkpoints.save(2, {}, {})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_what_is_no_checkpoint_any_more_may_stay_for_a_while(tmp_path, monkeypatch, capsys):
+    """Also where a first attempt put one in place whose end was not sure."""
+    checkpoints = Checkpoints(str(tmp_path))
+    monkeypatch.setattr(checkpoint, "PAUSES", (0,))
+    monkeypatch.setattr(disk, "remove", fails_first(disk.remove, 9, errno.ENOTEMPTY,
+                                                    of=lambda path: "step_" in path))
+    monkeypatch.setattr(disk, "sync", fails_first(disk.sync, 1, errno.EIO,
+                                                  of=lambda path: path == str(tmp_path)))
+    for step in (1, 2):
+        checkpoints.save(step, {"x": np.float32(step)}, {})
+    assert checkpoints.load_newest(pytest.fail)[0] == {"x": 2.0}
+    checkpoints.keep_only(1)
+    assert checkpoints.steps() == [1]
+    assert capsys.readouterr().err.count("it is left for later") == 2
+    monkeypatch.setattr(disk, "discard", fails_first(disk.discard, 2, errno.EIO))
+    with pytest.raises(UnavailableError, match="cannot delete .*step_00000001"):
+        checkpoints.keep_only(None)  # as it is whole, it would be found
+
+
+def test_a_full_disk_takes_no_line_of_the_log(tiny, monkeypatch, capsys, eager):
+    fails = fails_first(lambda: None, 1, errno.ENOSPC)
+
+    @contextlib.contextmanager
+    def with_room_for_half(path, mode, **more):
+        with open(path, mode, **more) as stream:
+            yield stream
+        if mode == "a":
+            try:
+                fails()
+            except OSError:
+                os.truncate(path, os.path.getsize(path) // 2)
+                raise
+
+    monkeypatch.setattr(checkpoint, "PAUSES", (0,))
+    monkeypatch.setattr(files, "open", with_room_for_half, raising=False)
+    monkeypatch.setattr(disk, "sync", fails_first(
+        disk.sync, 1, errno.ENOSPC, of=lambda path: path.endswith("metrics.jsonl")))
+    tiny.train("run", "one_device", train_steps=2, checkpoint_every=1)
+    assert [line["step"] for line in tiny.lines("run")] == [1, 2]
+    assert capsys.readouterr().err.count("trying again") == 2
 
 
 def test_a_checkpoint_that_cannot_be_read_now_is_not_passed_over(tmp_path, monkeypatch):
