@@ -124,10 +124,10 @@ class Checkpoints:
             return self._load(step, path)
 
     def _load(self, step, path):
-        state = checksums.read_sealed(os.path.join(path, _STATE), f"deleting {path}")
+        state = checksums.read_sealed(os.path.join(path, _STATE))
         if state.get("step") != step or not isinstance(state.get("files"), dict):
             raise BertTfError(f"{path}/{_STATE}: invalid checkpoint state")
-        checksums.check_files(path, state["files"], f"deleting {path}")
+        checksums.check_files(path, state["files"])
         return read_variables(os.path.join(path, _TENSORS)), state
 
     def load_newest(self, report):
@@ -140,17 +140,20 @@ class Checkpoints:
             BertTfError: there are checkpoints and all of them are damaged.
             UnavailableError: one cannot be read now.
         """
-        steps = self.steps()
-        for step in reversed(steps):
+        errors = []
+        for step in reversed(self.steps()):
             try:
                 return self.load(step)
             except UnavailableError:
                 raise  # it may be sound, and later steps are not to be made again
             except BertTfError as error:
                 report(f"warning: {error}; falling back to the previous checkpoint")
-        if steps:
-            raise BertTfError(f"every checkpoint in {self.folder} is damaged; try deleting the "
-                              "folder, which restarts the run from step 0")
+                errors.append(f"({error})")
+        if errors:
+            raise BertTfError(explain(
+                f"every checkpoint in {self.folder} is damaged {', '.join(errors)}",
+                attempt="a copy of the folder, if there is one; as the last resort delete it, "
+                        "which restarts the run from step 0"))
         return None
 
 
