@@ -48,11 +48,8 @@ class MetricsLog:
         files.make_folder(os.path.dirname(self._path))
         if not files.exists(self._path) or not files.size(self._path):
             return
-        lines = list(files.read_lines(self._path))
-        try:
-            json.loads(lines[-1])
-        except json.JSONDecodeError:  # the last write was truncated
-            lines.pop()
+        # The last write may have been truncated, or a power failure have left other bytes.
+        lines = list(filter(_is_json, files.read_lines(self._path, "utf-8", errors="replace")))
         lines.append(json.dumps({"restart": step} | ({"note": note} if note else {})))
         files.write_text(self._path, "\n".join(lines) + "\n")
 
@@ -105,3 +102,11 @@ class MetricsLog:
                 for writer in self._writers.values():
                     writer.close()
             self._mirror.close()
+
+
+def _is_json(line):
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
