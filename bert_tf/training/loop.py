@@ -135,6 +135,8 @@ class _Run:
         self.log = None
         self.clock = None
         self.note = None  # what is different from the run so far
+        self.parts = {"replicas": strategy.num_replicas_in_sync,  # of a batch
+                      "micro-batches": config.accumulate_steps}  # of a replica's part
 
     def finish(self, finish_now):
         """Restore, train the steps that are missing, and return what `train` returns."""
@@ -146,6 +148,8 @@ class _Run:
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
                                   is_chief(self.strategy), self.note)
             when = "within two more steps" if self.has_workers else "at the end of this step"
+            if self.evaluator:
+                when += ", after an evaluation if one is due"
             try:
                 with (StopRequest(when) as stop, explained_loss_of_workers(),
                       explained_want_of_memory(STEP)):
@@ -276,8 +280,7 @@ class _Run:
                 {"loss_scale": {name: value.numpy().item()
                                 for name, value in self.loss_scale.items()},
                  "evaluation": self.evaluation, **self.best.state,
-                 "batch_size": self.config.batch_size,
-                 "replicas": self.strategy.num_replicas_in_sync})
+                 "batch_size": self.config.batch_size, **self.parts})
         self.saved_step, self.saved_at = self.step, time.monotonic()
         self.best.discard_weights()
 
@@ -289,11 +292,13 @@ class _Run:
                 f"batch_size={self.config.batch_size}, but the run in {self.folder} has batches "
                 f"of {before}: it would resume at another example",
                 attempt=f"batch_size={before}"))
-        now = self.strategy.num_replicas_in_sync
-        before = state.get("replicas", now)
-        if before != now:
-            self.note = (f"resumed with {now} replicas instead of {before}; batches and the "
-                         "position in the data stay, sums are rounded in another order")
+        changed = [f"{now} {name} instead of {state[name]}"
+                   for name, now in self.parts.items() if state.get(name, now) != now]
+        if changed:
+            self.note = (f"resumed with {', '.join(changed)}; batches and the position in the data "
+                         "stay, sums are rounded in another order")
+            if self.config.padding_free:
+                self.note += ", and dropout draws other masks"
 
     def restore(self):
         """Go back to the newest sound checkpoint, if there is one."""

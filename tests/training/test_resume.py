@@ -119,13 +119,14 @@ def test_one_process_stops_at_the_end_of_the_step(tiny, monkeypatch, capfd, work
     assert f"stopping {when}; once more" in capfd.readouterr().err
 
 
-def test_a_stop_during_an_evaluation_does_without_another_step(tiny, eager):
+def test_a_stop_during_an_evaluation_does_without_another_step(tiny, capfd, eager):
     def judge(model):
         return lambda: os.kill(os.getpid(), signal.SIGTERM) or {"loss": 1.0}
 
     with pytest.raises(KeyboardInterrupt, match="step 2 of 9 is saved"):
         tiny.train("run", "one_device", train_steps=9, eval_every=2, checkpoint_every=99,
                    judge=judge)
+    assert "at the end of this step, after an evaluation if one is due" in capfd.readouterr().err
 
 
 def test_steps_that_take_long_are_saved_between_those_that_are_counted(tiny, eager):
@@ -137,6 +138,16 @@ def test_steps_that_take_long_are_saved_between_those_that_are_counted(tiny, eag
         weights[minutes], _ = tiny.train(str(minutes), checkpoint_minutes=minutes, **options)
         assert Checkpoints(str(tiny.root / str(minutes) / "checkpoints")).steps() == steps
     assert equal(weights[0.0], weights[1e-9])
+
+
+def test_other_micro_batches_are_noted(tiny, eager):
+    """Without padding they are what dropout's draws are numbered in."""
+    options = {"strategy": "one_device", "padding_free": True}
+    tiny.train("run", train_steps=1, **options)
+    tiny.train("run", train_steps=2, accumulate_steps=4, **options)
+    assert tiny.lines("run")[1] == {
+        "restart": 1, "note": "resumed with 4 micro-batches instead of 1; batches and the position "
+        "in the data stay, sums are rounded in another order, and dropout draws other masks"}
 
 
 def test_a_stop_during_the_last_evaluation_is_heeded(tiny, eager):
