@@ -217,10 +217,10 @@ def fails_first(function, times, code, of=lambda *arguments: True):
     """A function that raises an OSError the first `times` that it is called with such arguments."""
     left = itertools.repeat(code, times)
 
-    def failing(*arguments):
+    def failing(*arguments, **more):
         if of(*arguments) and next(left, None):
             raise OSError(code, os.strerror(code))
-        return function(*arguments)
+        return function(*arguments, **more)
     return failing
 
 
@@ -297,6 +297,13 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_passed_over(tmp_path, monke
         with files.explained("read", path):
             raise PermissionError(13, "denied", path)
 
+    stat = os.stat
+    for of in (lambda path: path == checkpoints.path(2), lambda path: "step_" in str(path),
+               lambda path: str(path).endswith("variables.index")):
+        with monkeypatch.context() as patched:
+            patched.setattr(disk.os, "stat", fails_first(stat, 9, errno.ESTALE, of))
+            with pytest.raises(UnavailableError, match="cannot read .*step_0000000[12].*: Stale"):
+                checkpoints.load_newest(print)
     with monkeypatch.context() as patched:
         patched.setattr(checkpoint, "read_variables", denied)
         with pytest.raises(BertTfError, match="permission denied"):
