@@ -103,7 +103,8 @@ class Trial:
         bucket = options.bucket and not model.whole_batch_loss
         data = TaskInput(make_features(model), options.batch_size, settings.seed, bucket,
                          model.config.padding_id)
-        config = train_config(options, settings, data.steps_per_epoch)
+        config = train_config(options, settings, data.steps_per_epoch).replace(
+            padding_free=model.backbone.padding_free)
         config.save(os.path.join(self.folder, "train_config.json"))
         rates = ()
         if options.layer_decay:

@@ -96,11 +96,11 @@ def facts(folder, names):
     return {name: _facts(os.path.join(folder, name)) for name in names}
 
 
-def check_files(folder, held, attempt, whole=True):
+def check_files(folder, held, attempt="", whole=True):
     """Compare the files in a folder with what `facts` gave; without `whole` their sizes alone.
 
     Raises:
-        BertTfError: a file is missing, truncated or changed; `attempt` says what to do.
+        BertTfError: a file is missing, truncated or changed; `attempt`, if given, says what to do.
     """
     for name, stated in held.items():
         path = files.inside(folder, name)

@@ -10,6 +10,7 @@ import glob
 import os
 import re
 import shutil
+import stat
 import uuid
 
 from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
@@ -110,24 +111,36 @@ def folder_while_used(path):
                 os.rmdir(folder)
 
 
+def _mode(path):
+    """Return the mode of what is there, or 0; not where a network file system is away, or a disk
+    fails: what cannot be seen now would be taken for what was never made."""
+    with explained("read", path):
+        try:
+            return os.stat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
+            return 0
+        except OSError as error:
+            if error.errno in _LASTING:
+                return 0
+            raise
+
+
 def exists(path):
     """Return whether a file or folder is there."""
-    return os.path.exists(path)
+    return bool(_mode(path))
 
 
 def is_file(path):
     """Return whether a file is there."""
-    return os.path.isfile(path)
+    return stat.S_ISREG(_mode(path))
 
 
 def is_folder(path):
     """Return whether a folder is there."""
-    return os.path.isdir(path)
+    return stat.S_ISDIR(_mode(path))
 
 
-def is_whole(path):
-    """Return whether a folder that was written through `atomic_path` is there."""
-    return os.path.isdir(path)
+is_whole = is_folder  # what is written through `atomic_path`
 
 
 def list_folder(path):

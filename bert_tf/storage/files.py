@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.storage import disk, encodings, lease, object_store, staging
 from bert_tf.storage.file_forms import is_compressed, refuse_packed, suffix  # noqa: F401
 from bert_tf.storage.object_store import is_remote  # noqa: F401
@@ -328,9 +328,15 @@ def write_json_lines(path, values):
 
 
 def append_text(path, text):
-    """Append to a local, log-like file, created where absent, in one write."""
-    with explained("write", path), open(path, "a", encoding="utf-8") as stream:
-        stream.write(text)
+    """Append all of a text, or nothing, to a local, log-like file, created where absent."""
+    before = size(path) if exists(path) else 0
+    try:
+        with explained("write", path), open(path, "a", encoding="utf-8") as stream:
+            stream.write(text)
+    except UnavailableError:
+        with contextlib.suppress(OSError):
+            os.truncate(path, before)  # a full disk has taken the beginning
+        raise
 
 
 def each(function, paths):

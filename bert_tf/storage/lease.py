@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, UnavailableError, explain
 from bert_tf.storage import object_store
 
 RENEWAL = 20  # seconds
@@ -27,6 +27,7 @@ STALE = 120
 # Goes on while the machine sleeps, where there is such a clock.
 _now = functools.partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 _leases = {}  # folder: the Lease that this process holds
+_let_go = set()  # owners of leases of this process whose objects a failing store has kept
 
 
 @contextlib.contextmanager
@@ -101,13 +102,17 @@ class Lease:
         Raises:
             BertTfError: another process holds it.
         """
-        found = _read(self._path)
-        if found is None:
-            self._write(mode="create")
-        else:
-            self._refuse_live(found)
-            self._replace(found)
-        found = _read(self._path)
+        try:
+            found = _read(self._path)
+            if found is None:
+                self._write(mode="create")
+            else:
+                self._refuse_live(found)
+                self._replace(found)
+            found = _read(self._path)
+        except UnavailableError:
+            _let_go.add(self._owner)  # it may have been written
+            raise
         if found is None or found["owner"] != self._owner:
             raise _refusal(self.folder, found)
         self._thread.start()
@@ -116,10 +121,12 @@ class Lease:
         """Delete the object, if it is still this one."""
         self._ended.set()
         self._thread.join()
-        with contextlib.suppress(BertTfError):  # it grows stale then
+        try:
             found = _read(self._path)
             if found and found["owner"] == self._owner:
                 object_store.remove(self._path)
+        except BertTfError:  # for other processes it grows stale
+            _let_go.add(self._owner)
 
     def check(self):
         """Raise BertTfError if the lease is another's; renew it if that has not been done."""
@@ -131,7 +138,7 @@ class Lease:
                 "paused; nothing more is written", attempt="leaving the other process to it"))
 
     def _refuse_live(self, found):
-        if _is_dead(found):
+        if _is_dead(found) or found["owner"] in _let_go:
             return
         age = time.time() - found["time"]
         if 0 <= age < STALE:

@@ -321,9 +321,9 @@ def _upload_folder(source, path):
     there = _objects(path)
     for name in rest:
         if there.get(name) != os.path.getsize(os.path.join(source, name)):
-            raise BertTfError(explain(f"cannot write {path}/{name}: the store has "
-                                      f"{there.get(name, 0)} bytes of it",
-                                      attempt="the same command again"))
+            raise UnavailableError(explain(
+                f"cannot write {path}/{name}: the store has {there.get(name, 0)} bytes of it",
+                attempt="the same command again"))
     for name in last:
         _upload_file(os.path.join(source, name), f"{path}/{name}")
     _delete(_find(path)[0], f"{path}/{_MARK}")

@@ -13,7 +13,11 @@ from bert_tf.storage import files, local_copies, tensor_bundle
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in what tf.train.Checkpoint and SavedModels wrote
 _PART = 128 << 20  # bytes of a data file
-_SYSTEM_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
+# What TensorFlow gives the system's words of: a disk's, then those of memory and open files (a
+# read into memory that there is not is EFAULT).
+_SYSTEM_ERRORS = (
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO, errno.ESTALE,
+    errno.ETIMEDOUT, errno.ENOTCONN, errno.ENOMEM, errno.EFAULT, errno.EMFILE, errno.ENFILE)
 
 
 def write_variables(prefix, tensors):
@@ -59,10 +63,14 @@ def explained_writing(prefix):
     try:
         yield
     except tf.errors.OpError as error:
-        for code in _SYSTEM_ERRORS:
-            if os.strerror(code) in str(error.message):
-                raise OSError(code, os.strerror(code)) from error
-        raise BertTfError(f"cannot write {prefix}: {error.message}") from error
+        raise _system_error(error) or BertTfError(
+            f"cannot write {prefix}: {error.message}") from error
+
+
+def _system_error(error):
+    """Return the OSError whose words TensorFlow's error has, or None."""
+    return next((OSError(code, os.strerror(code)) for code in _SYSTEM_ERRORS
+                 if os.strerror(code) in str(error)), None)
 
 
 def checkpoints_in(folder):
@@ -141,17 +149,28 @@ class VariableReader:
                 for node in graph.nodes for attribute in node.attributes}
 
     def load(self, name):
-        """Load the array `name`; a string, whose size nothing bounds, is refused."""
+        """Load the array `name`; a string, whose size nothing bounds, is refused.
+
+        Raises:
+            BertTfError: it is damaged.
+            UnavailableError: a disk or too little memory is in the way.
+        """
         import tensorflow as tf
 
         if not self.entries[name].dtype.size:
             raise BertTfError(f"checkpoint {self._prefix} holds {name}, which is no number")
-        try:
-            self._reader = self._reader or tf.train.load_checkpoint(self._plain_prefix())
-            return self._reader.get_tensor(name)
-        except (tf.errors.OpError, RuntimeError, ValueError, IndexError, MemoryError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise BertTfError(f"checkpoint {self._prefix} is damaged: {reason}") from error
+        with files.explained("read", self._prefix):
+            try:
+                self._reader = self._reader or tf.train.load_checkpoint(self._plain_prefix())
+                return self._reader.get_tensor(name)
+            except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+                # Not of damage: the data file has as many bytes as are asked for.
+                raise _system_error(error) or OSError(
+                    errno.ENOMEM, os.strerror(errno.ENOMEM)) from error
+            except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise _system_error(error) or BertTfError(
+                    f"checkpoint {self._prefix} is damaged: {reason}") from error
 
     def _plain_prefix(self):
         """Return a local prefix without brackets and the like: TensorFlow expects a pattern."""

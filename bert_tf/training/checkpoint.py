@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import sys
+import time
 
 from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.storage import checksums, files, local_copies
@@ -15,14 +16,37 @@ from bert_tf.storage.variables import read_variables, write_variables
 
 _STATE = "state.json"
 _TENSORS = "variables"
+PAUSES = 10, 30, 60  # seconds, in which a disk may be cleared or a store be back
+
+
+def tried_again(write, *arguments):
+    """Call `write(*arguments)`; where a disk or a store is in the way once more after each of
+    `PAUSES`, with a note. What another signal than the first one raises ends the waiting.
+
+    Raises:
+        UnavailableError: of the last attempt.
+    """
+    for pause in PAUSES:
+        try:
+            return write(*arguments)
+        except UnavailableError as error:
+            print(f"note: {error}; trying again in {pause} s", file=sys.stderr)
+            time.sleep(pause)
+    return write(*arguments)
 
 
 @contextlib.contextmanager
-def left_for_later():
-    """Go on where what nobody needs any more cannot be deleted now, with a note."""
+def left_for_later(needed=lambda: False):
+    """Go on where what nobody needs any more cannot be deleted now, with a note.
+
+    Args:
+        needed: called then; whether the error is raised all the same.
+    """
     try:
         yield
     except UnavailableError as error:
+        if needed():
+            raise
         print(f"note: {error}; it is left for later", file=sys.stderr)
 
 
@@ -49,7 +73,7 @@ class Checkpoints:
         return os.path.join(self.folder, f"step_{step:08d}")
 
     def save(self, step, tensors, state):
-        """Write one checkpoint and delete the oldest ones but `keep`.
+        """Write one checkpoint, as `tried_again` does, and delete the oldest ones but `keep`.
 
         Args:
             step: finished steps.
@@ -59,29 +83,36 @@ class Checkpoints:
         Raises:
             BertTfError: it cannot be written; earlier ones are kept.
         """
-        self._discard(step)
+        tried_again(self._write, step, tensors, state)
+        with left_for_later():  # the new one is whole
+            # A damaged checkpoint that the run went back before is later than `step`: not counted.
+            earlier = [old for old in self.steps() if old <= step]
+            for old in earlier[:-self.keep] if self.keep else ():
+                with left_for_later():
+                    self._discard(old)
+
+    def _write(self, step, tensors, state):
+        self._discard(step)  # a damaged one, or that of an attempt whose end was not sure
         with files.atomic_path(self.path(step)) as temporary:
             files.make_folder(temporary)
             write_variables(os.path.join(temporary, _TENSORS), tensors)
             facts = checksums.facts(temporary, files.list_folder(temporary))
             checksums.write_sealed(os.path.join(temporary, _STATE),
                                    {"step": step, **state, "files": facts})
-        # A damaged checkpoint that the run went back before is later than `step`: not counted.
-        earlier = [old for old in self.steps() if old <= step]
-        for old in earlier[:-self.keep] if self.keep else ():
-            with left_for_later():  # the new one is whole
-                self._discard(old)
 
     def keep_only(self, step):
         """Delete all checkpoints but that of `step`; of None all, and none where it is missing."""
         steps = self.steps()
         if step is None or step in steps:
             for other in {*steps} - {step}:
-                self._discard(other)
+                tried_again(self._discard, other)
 
     def _discard(self, step):
-        if files.exists(self.path(step)):
-            files.discard(self.path(step))
+        """Delete a checkpoint, if it is there; what then is none any more may stay for a while."""
+        path = self.path(step)
+        if files.exists(path):
+            with left_for_later(needed=lambda: files.is_whole(path)):
+                files.discard(path)
 
     def load(self, step):
         """Read one checkpoint: `(tensors, state)`.
@@ -93,10 +124,10 @@ class Checkpoints:
             return self._load(step, path)
 
     def _load(self, step, path):
-        state = checksums.read_sealed(os.path.join(path, _STATE), f"deleting {path}")
+        state = checksums.read_sealed(os.path.join(path, _STATE))
         if state.get("step") != step or not isinstance(state.get("files"), dict):
             raise BertTfError(f"{path}/{_STATE}: invalid checkpoint state")
-        checksums.check_files(path, state["files"], f"deleting {path}")
+        checksums.check_files(path, state["files"])
         return read_variables(os.path.join(path, _TENSORS)), state
 
     def load_newest(self, report):
@@ -109,17 +140,20 @@ class Checkpoints:
             BertTfError: there are checkpoints and all of them are damaged.
             UnavailableError: one cannot be read now.
         """
-        steps = self.steps()
-        for step in reversed(steps):
+        errors = []
+        for step in reversed(self.steps()):
             try:
                 return self.load(step)
             except UnavailableError:
                 raise  # it may be sound, and later steps are not to be made again
             except BertTfError as error:
                 report(f"warning: {error}; falling back to the previous checkpoint")
-        if steps:
-            raise BertTfError(f"every checkpoint in {self.folder} is damaged; try deleting the "
-                              "folder, which restarts the run from step 0")
+                errors.append(f"({error})")
+        if errors:
+            raise BertTfError(explain(
+                f"every checkpoint in {self.folder} is damaged {', '.join(errors)}",
+                attempt="a copy of the folder, if there is one; as the last resort delete it, "
+                        "which restarts the run from step 0"))
         return None
 
 

@@ -12,7 +12,12 @@ from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.variables import assign_variables
 from bert_tf.training.best import BestEvaluation
-from bert_tf.training.checkpoint import Checkpoints, left_for_later, run_variables
+from bert_tf.training.checkpoint import (
+    Checkpoints,
+    left_for_later,
+    run_variables,
+    tried_again,
+)
 from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.memory import MODEL, STEP, explained_want_of_memory, let_go
 from bert_tf.training.metrics import MetricsLog
@@ -130,6 +135,8 @@ class _Run:
         self.log = None
         self.clock = None
         self.note = None  # what is different from the run so far
+        self.parts = {"replicas": strategy.num_replicas_in_sync,  # of a batch
+                      "micro-batches": config.accumulate_steps}  # of a replica's part
 
     def finish(self, finish_now):
         """Restore, train the steps that are missing, and return what `train` returns."""
@@ -141,6 +148,8 @@ class _Run:
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
                                   is_chief(self.strategy), self.note)
             when = "within two more steps" if self.has_workers else "at the end of this step"
+            if self.evaluator:
+                when += ", after an evaluation if one is due"
             try:
                 with (StopRequest(when) as stop, explained_loss_of_workers(),
                       explained_want_of_memory(STEP)):
@@ -243,13 +252,13 @@ class _Run:
                   if name not in ("tokens", "stop", "good_steps")}
         tokens = float(tf.add_n(self.unlogged_tokens))
         values["tokens_per_second"] = tokens / (time.perf_counter() - self.clock)
-        self.log.write(self.step, "train", values)
+        tried_again(self.log.write, self.step, "train", values)
 
     def evaluate(self):
         """Evaluate, log, and remember the best."""
         self.complete_table()
         self.evaluation = self.evaluator()
-        self.log.write(self.step, "eval", self.evaluation)
+        tried_again(self.log.write, self.step, "eval", self.evaluation)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in self.evaluation.items())
         self.log.print(f"step {self.step}, held out: {shown}")
         self.best.judge(self.step, self.evaluation, self.model)
@@ -261,7 +270,8 @@ class _Run:
 
     def save(self):
         """Write a checkpoint of everything; the data position is the step."""
-        self.log.flush()  # the run will not go back before what is saved, to write it again
+        # The run will not go back before what is saved, to write it again.
+        tried_again(self.log.flush)
         self.complete_table()
         if is_chief(self.strategy):
             self.checkpoints.save(
@@ -270,8 +280,7 @@ class _Run:
                 {"loss_scale": {name: value.numpy().item()
                                 for name, value in self.loss_scale.items()},
                  "evaluation": self.evaluation, **self.best.state,
-                 "batch_size": self.config.batch_size,
-                 "replicas": self.strategy.num_replicas_in_sync})
+                 "batch_size": self.config.batch_size, **self.parts})
         self.saved_step, self.saved_at = self.step, time.monotonic()
         self.best.discard_weights()
 
@@ -283,11 +292,13 @@ class _Run:
                 f"batch_size={self.config.batch_size}, but the run in {self.folder} has batches "
                 f"of {before}: it would resume at another example",
                 attempt=f"batch_size={before}"))
-        now = self.strategy.num_replicas_in_sync
-        before = state.get("replicas", now)
-        if before != now:
-            self.note = (f"resumed with {now} replicas instead of {before}; batches and the "
-                         "position in the data stay, sums are rounded in another order")
+        changed = [f"{now} {name} instead of {state[name]}"
+                   for name, now in self.parts.items() if state.get(name, now) != now]
+        if changed:
+            self.note = (f"resumed with {', '.join(changed)}; batches and the position in the data "
+                         "stay, sums are rounded in another order")
+            if self.config.padding_free:
+                self.note += ", and dropout draws other masks"
 
     def restore(self):
         """Go back to the newest sound checkpoint, if there is one."""

@@ -48,29 +48,26 @@ class MetricsLog:
         files.make_folder(os.path.dirname(self._path))
         if not files.exists(self._path) or not files.size(self._path):
             return
-        lines = list(files.read_lines(self._path))
-        try:
-            json.loads(lines[-1])
-        except json.JSONDecodeError:  # the last write was truncated
-            lines.pop()
+        # The last write may have been truncated, or a power failure have left other bytes.
+        lines = list(filter(_is_json, files.read_lines(self._path, "utf-8", errors="replace")))
         lines.append(json.dumps({"restart": step} | ({"note": note} if note else {})))
         files.write_text(self._path, "\n".join(lines) + "\n")
 
     def write(self, step, split, values):
-        """Log `values`, plain numbers by name, at a step."""
+        """Log `values`, plain numbers by name, at a step; after an error it can be repeated."""
         if not self._active:
             return
-        # JSON has no NaN and no infinity.
+        with self._explained():
+            if split not in self._writers:
+                self._writers[split] = tf.summary.create_file_writer(
+                    self._mirror.path("logs", split))
+            # From NumPy: TensorFlow keeps every Python number that it made a tensor of, for ever.
+            with self._writers[split].as_default(step=tf.constant(np.int64(step))):
+                for name, value in values.items():
+                    tf.summary.scalar(name, np.float32(value))
+        # JSON has no NaN and no infinity. Last: an event may be there twice, a line may not.
         line = {name: value if math.isfinite(value) else None for name, value in values.items()}
         files.append_text(self._path, json.dumps({"step": step, "split": split, **line}) + "\n")
-        if split not in self._writers:
-            self._writers[split] = tf.summary.create_file_writer(
-                self._mirror.path("logs", split))
-        # From NumPy: TensorFlow keeps every Python number that it made a tensor of, for ever.
-        with self._explained(), self._writers[split].as_default(
-                step=tf.constant(np.int64(step))):
-            for name, value in values.items():
-                tf.summary.scalar(name, np.float32(value))
         if split == "train":
             self.bar.set_postfix_str(f"loss {values['loss']:.4f}", refresh=False)
 
@@ -105,3 +102,11 @@ class MetricsLog:
                 for writer in self._writers.values():
                     writer.close()
             self._mirror.close()
+
+
+def _is_json(line):
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

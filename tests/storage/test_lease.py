@@ -9,7 +9,7 @@ import time
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UnavailableError
 from bert_tf.storage import files, lease, locks
 
 FOLDER = "memory://bucket/run"
@@ -33,11 +33,11 @@ def _write(**changes):
 
 def _elsewhere(function):
     """Call a function as another process would: with no lease of this one's."""
-    own, lease._leases = lease._leases, {}
+    own, lease._leases, lease._let_go = (lease._leases, lease._let_go), {}, set()
     try:
         return function()
     finally:
-        lease._leases = own
+        lease._leases, lease._let_go = own
 
 
 def _enter():
@@ -146,6 +146,24 @@ def test_a_lease_whose_answer_was_lost_is_taken(monkeypatch):
     one.check()
     one.release()
     assert not files.exists(PATH)
+
+
+def test_a_lease_that_a_failing_store_has_kept_shuts_out_other_processes_alone(monkeypatch):
+    """Whether it was let go of, or was not even known to be taken."""
+    def fails(*arguments):
+        raise UnavailableError("the store is unreachable")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lease.object_store, "remove", fails)
+        kept = _enter()
+    with pytest.raises(BertTfError, match=rf"in use by process {os.getpid()}"):
+        _elsewhere(_enter)
+    assert _enter()["owner"] != kept["owner"] and not files.exists(PATH)
+    answers = iter([lease._read, fails])
+    with monkeypatch.context() as patched, pytest.raises(UnavailableError):
+        patched.setattr(lease, "_read", lambda path: next(answers)(path))
+        _enter()
+    assert files.exists(PATH) and _enter()
 
 
 def test_of_many_that_want_a_folder_at_once_one_gets_it():

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UnavailableError
 from bert_tf.storage import variables
 
 
@@ -37,3 +38,25 @@ def test_a_missing_data_file_is_noticed(tmp_path, monkeypatch):
     (tmp_path / "model.data-00001-of-00002").unlink()
     with pytest.raises(BertTfError, match="model.data-00001-of-00002|model is damaged"):
         variables.read_variables(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(("error", "kind", "told"), [
+    (MemoryError(), UnavailableError, "cannot read .*model: Cannot allocate memory"),
+    (tf.errors.ResourceExhaustedError(None, None, "OOM"), UnavailableError, "Cannot allocate"),
+    (ValueError("/a/model.data; Bad address"), UnavailableError, "cannot read .*: Bad address"),
+    (RuntimeError("/a/model.data; Stale file handle"), UnavailableError, "Stale file handle"),
+    (tf.errors.DataLossError(None, None, "Checksum does not match"), BertTfError,
+     "model is damaged: Checksum")])
+def test_a_failing_disk_and_too_little_memory_are_no_damage(tmp_path, error, kind, told):
+    prefix = str(tmp_path / "model")
+    variables.write_variables(prefix, {"a": np.zeros(4)})
+
+    class Failing:
+        def get_tensor(self, name):
+            raise error
+
+    reader = variables.VariableReader(prefix)
+    reader._reader = Failing()
+    with pytest.raises(BertTfError, match=told) as caught:
+        reader.load("a")
+    assert caught.type is kind

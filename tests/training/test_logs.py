@@ -13,8 +13,9 @@ def test_events_and_lines_say_the_same(tmp_path):
     log = MetricsLog(str(tmp_path), 0, 3)
     log.write(1, "train", {"loss": 2.5, "gradient_norm": math.inf})
     log.close()
-    with (tmp_path / "metrics.jsonl").open("a") as stream:
-        stream.write('{"step": 2, "spl')  # cut short
+    with (tmp_path / "metrics.jsonl").open("ab") as stream:
+        # As a power failure and then one of a disk leave it: zeros, other bytes, cut short.
+        stream.write(b'\0\0\n\xff\xfe\0\n{"step": 2, "spl')
     log = MetricsLog(str(tmp_path), 1, 3)
     log.write(2, "eval", {"loss": 2.25})
     log.close()

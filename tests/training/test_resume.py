@@ -1,5 +1,6 @@
 """A run that was stopped, killed or damaged ends with the bytes of an undisturbed one."""
 
+import contextlib
 import errno
 import itertools
 import os
@@ -11,7 +12,7 @@ import pytest
 import tensorflow as tf
 from faults.kill_and_resume import read_metrics
 
-from bert_tf.errors import BertTfError, UsageError
+from bert_tf.errors import BertTfError, UnavailableError, UsageError
 from bert_tf.storage import disk, files
 from bert_tf.training import checkpoint, loop
 from bert_tf.training.best import best_weights
@@ -118,13 +119,14 @@ def test_one_process_stops_at_the_end_of_the_step(tiny, monkeypatch, capfd, work
     assert f"stopping {when}; once more" in capfd.readouterr().err
 
 
-def test_a_stop_during_an_evaluation_does_without_another_step(tiny, eager):
+def test_a_stop_during_an_evaluation_does_without_another_step(tiny, capfd, eager):
     def judge(model):
         return lambda: os.kill(os.getpid(), signal.SIGTERM) or {"loss": 1.0}
 
     with pytest.raises(KeyboardInterrupt, match="step 2 of 9 is saved"):
         tiny.train("run", "one_device", train_steps=9, eval_every=2, checkpoint_every=99,
                    judge=judge)
+    assert "at the end of this step, after an evaluation if one is due" in capfd.readouterr().err
 
 
 def test_steps_that_take_long_are_saved_between_those_that_are_counted(tiny, eager):
@@ -136,6 +138,16 @@ def test_steps_that_take_long_are_saved_between_those_that_are_counted(tiny, eag
         weights[minutes], _ = tiny.train(str(minutes), checkpoint_minutes=minutes, **options)
         assert Checkpoints(str(tiny.root / str(minutes) / "checkpoints")).steps() == steps
     assert equal(weights[0.0], weights[1e-9])
+
+
+def test_other_micro_batches_are_noted(tiny, eager):
+    """Without padding they are what dropout's draws are numbered in."""
+    options = {"strategy": "one_device", "padding_free": True}
+    tiny.train("run", train_steps=1, **options)
+    tiny.train("run", train_steps=2, accumulate_steps=4, **options)
+    assert tiny.lines("run")[1] == {
+        "restart": 1, "note": "resumed with 4 micro-batches instead of 1; batches and the position "
+        "in the data stay, sums are rounded in another order, and dropout draws other masks"}
 
 
 def test_a_stop_during_the_last_evaluation_is_heeded(tiny, eager):
@@ -168,7 +180,8 @@ def test_damaged_newest_checkpoint_is_passed_over(tiny, capsys, eager):
     assert not (folder / ".tmp-step_00000004-0123456789ab").exists()
     for step in (1, 2, 3):
         os.truncate(folder / f"step_{step:08d}/variables.index", 10)
-    with pytest.raises(BertTfError, match="every checkpoint .* is damaged"):
+    with pytest.raises(BertTfError, match=r"every checkpoint in \S* is damaged \(\S*_00000003/\S* "
+                       r"is .*, \(\S*_00000001/\S* is damaged.*\); try a copy.* last resort"):
         tiny.train("run", **options)
 
 
@@ -200,6 +213,81 @@ def test_a_failed_write_keeps_the_earlier_checkpoints(tmp_path):
     assert tensors == {"x": 3.0} and state["step"] == 3
 
 
+def fails_first(function, times, code, of=lambda *arguments: True):
+    """A function that raises an OSError the first `times` that it is called with such arguments."""
+    left = itertools.repeat(code, times)
+
+    def failing(*arguments, **more):
+        if of(*arguments) and next(left, None):
+            raise OSError(code, os.strerror(code))
+        return function(*arguments, **more)
+    return failing
+
+
+def test_a_write_is_tried_again_when_the_disk_may_have_been_cleared(tmp_path, monkeypatch):
+    waited, checkpoints = [], Checkpoints(str(tmp_path))
+    monkeypatch.setattr(checkpoint.time, "sleep", waited.append)
+    write = checkpoint.write_variables
+    monkeypatch.setattr(checkpoint, "write_variables", fails_first(write, 2, errno.ENOSPC))
+    checkpoints.save(1, {"x": np.float32(1)}, {})
+    assert waited == [10, 30] and checkpoints.load_newest(print)[0] == {"x": 1.0}
+    monkeypatch.setattr(checkpoint, "write_variables", fails_first(write, 4, errno.ENOSPC))
+    with pytest.raises(UnavailableError, match="step_00000002: the disk is full"):
+        checkpoints.save(2, {}, {})
+    assert waited[2:] == [10, 30, 60] and os.listdir(tmp_path) == ["step_00000001"]
+    monkeypatch.setattr(checkpoint.time, "sleep", lambda _: [
+        os.kill(os.getpid(), signal.SIGTERM) for _ in range(2)])
+    monkeypatch.setattr(checkpoint, "write_variables", fails_first(write, 1, errno.ENOSPC))
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as commands have it
+    try:
+        with pytest.raises(KeyboardInterrupt), StopRequest("soon"):
+            checkpoints.save(2, {}, {})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_what_is_no_checkpoint_any_more_may_stay_for_a_while(tmp_path, monkeypatch, capsys):
+    """Also where a first attempt put one in place whose end was not sure."""
+    checkpoints = Checkpoints(str(tmp_path))
+    monkeypatch.setattr(checkpoint, "PAUSES", (0,))
+    monkeypatch.setattr(disk, "remove", fails_first(disk.remove, 9, errno.ENOTEMPTY,
+                                                    of=lambda path: "step_" in path))
+    monkeypatch.setattr(disk, "sync", fails_first(disk.sync, 1, errno.EIO,
+                                                  of=lambda path: path == str(tmp_path)))
+    for step in (1, 2):
+        checkpoints.save(step, {"x": np.float32(step)}, {})
+    assert checkpoints.load_newest(pytest.fail)[0] == {"x": 2.0}
+    checkpoints.keep_only(1)
+    assert checkpoints.steps() == [1]
+    assert capsys.readouterr().err.count("it is left for later") == 2
+    monkeypatch.setattr(disk, "discard", fails_first(disk.discard, 2, errno.EIO))
+    with pytest.raises(UnavailableError, match="cannot delete .*step_00000001"):
+        checkpoints.keep_only(None)  # as it is whole, it would be found
+
+
+def test_a_full_disk_takes_no_line_of_the_log(tiny, monkeypatch, capsys, eager):
+    fails = fails_first(lambda: None, 1, errno.ENOSPC)
+
+    @contextlib.contextmanager
+    def with_room_for_half(path, mode, **more):
+        with open(path, mode, **more) as stream:
+            yield stream
+        if mode == "a":
+            try:
+                fails()
+            except OSError:
+                os.truncate(path, os.path.getsize(path) // 2)
+                raise
+
+    monkeypatch.setattr(checkpoint, "PAUSES", (0,))
+    monkeypatch.setattr(files, "open", with_room_for_half, raising=False)
+    monkeypatch.setattr(disk, "sync", fails_first(
+        disk.sync, 1, errno.ENOSPC, of=lambda path: path.endswith("metrics.jsonl")))
+    tiny.train("run", "one_device", train_steps=2, checkpoint_every=1)
+    assert [line["step"] for line in tiny.lines("run")] == [1, 2]
+    assert capsys.readouterr().err.count("trying again") == 2
+
+
 def test_a_checkpoint_that_cannot_be_read_now_is_not_passed_over(tmp_path, monkeypatch):
     checkpoints = Checkpoints(str(tmp_path), keep=2)
     for step in (1, 2):
@@ -209,6 +297,13 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_passed_over(tmp_path, monke
         with files.explained("read", path):
             raise PermissionError(13, "denied", path)
 
+    stat = os.stat
+    for of in (lambda path: path == checkpoints.path(2), lambda path: "step_" in str(path),
+               lambda path: str(path).endswith("variables.index")):
+        with monkeypatch.context() as patched:
+            patched.setattr(disk.os, "stat", fails_first(stat, 9, errno.ESTALE, of))
+            with pytest.raises(UnavailableError, match="cannot read .*step_0000000[12].*: Stale"):
+                checkpoints.load_newest(print)
     with monkeypatch.context() as patched:
         patched.setattr(checkpoint, "read_variables", denied)
         with pytest.raises(BertTfError, match="permission denied"):
