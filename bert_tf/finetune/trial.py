@@ -9,6 +9,7 @@ from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.storage import checksums, files
 from bert_tf.training.best import BEST
+from bert_tf.training.checkpoint import left_for_later
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import train
 from bert_tf.training.memory import MODEL, explained_want_of_memory, let_go
@@ -91,7 +92,8 @@ class Trial:
             record = {**dataclasses.asdict(self.settings), **outcome,
                       "seconds": round(time.monotonic() - started, 1)}
             checksums.write_sealed(os.path.join(self.folder, RECORD), record)
-        files.remove(os.path.join(self.folder, "checkpoints"))
+        with left_for_later():
+            files.remove(os.path.join(self.folder, "checkpoints"))
         return record
 
     def _train(self, build_model, make_features, evaluator, monitor, strategy):
@@ -131,6 +133,7 @@ def train_config(options, settings, steps_per_epoch):
         warmup_steps=round(options.warmup_ratio * train_steps),
         weight_decay=options.weight_decay, accumulate_steps=options.accumulate_steps or 1,
         dtype=options.dtype, strategy=options.strategy,
+        gradient_checkpointing=options.gradient_checkpointing,
         seed=settings.seed, eval_every=steps_per_epoch, checkpoint_every=steps_per_epoch,
         keep_checkpoints=1)
 

@@ -171,9 +171,15 @@ def version(path):
 def remove(path):
     """Delete a file or a whole folder; nothing there is fine."""
     if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
+        shutil.rmtree(path, onerror=_unless_gone)
     elif os.path.lexists(path):
         os.remove(path)
+
+
+def _unless_gone(_function, _path, raised):
+    """Raise what `shutil.rmtree` met, but where another process, or NFS, has deleted the file."""
+    if not isinstance(raised[1], FileNotFoundError):
+        raise raised[1]
 
 
 def discard(path):

@@ -183,3 +183,18 @@ def test_lines_of_json_are_told_their_name(write_file):
         files.read_json(write_file("a.json", '{"text": "a"}\n{"text": "b"}\n'))
     with pytest.raises(BertTfError, match="line 1: invalid JSON: [^;]*$"):
         files.read_json(write_file("a.json", '{"text"\n'))
+
+
+def test_a_file_that_is_gone_while_its_folder_is_deleted(tmp_path, monkeypatch):
+    folder = tmp_path / "step"
+    folder.mkdir()
+    (folder / "variables").write_text("")
+    unlink = os.unlink
+
+    def twice(*args, **options):
+        unlink(*args, **options)
+        unlink(*args, **options)
+
+    monkeypatch.setattr(os, "unlink", twice)
+    files.discard(str(folder))
+    assert not list(tmp_path.iterdir())
