@@ -1,6 +1,7 @@
 """Lines of text from bytes: UTF-8, UTF-16 by its byte order mark, or what the user says it is."""
 
 import codecs
+import contextlib
 import gzip
 import zlib
 
@@ -8,7 +9,8 @@ from bert_tf.errors import BertTfError, explain
 
 _MARK = "\ufeff"
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_BEGIN = 4  # characters, in which UTF-16 and UTF-32 show a byte 0x00
+_BEGIN = 4  # characters, in which English in UTF-16 or UTF-32, valid UTF-8, shows a byte 0x00
+_SAMPLE = 200  # bytes, in which other text shows one, of a blank or the end of a line
 
 
 class EncodingError(BertTfError):
@@ -52,7 +54,8 @@ class Decoder:
         if text and not self.begun:
             text, self.begun = text.removeprefix(_MARK), True
             if self.guessed and "\0" in text[:_BEGIN]:
-                raise self._wide(text[:_BEGIN])
+                self.column += text.index("\0")
+                raise self._refused(0, "no text", _wide(data))
         self._pass(text)
         return text
 
@@ -63,17 +66,10 @@ class Decoder:
 
     def _wrong(self, error):
         self._pass(error.object[:error.start].decode(self.name, "replace").removeprefix(_MARK))
-        return self._refused(error.object[error.start], f"not {self.name.upper()}",
-                             "CP949" if _is_korean(error.object) else None)
-
-    def _wide(self, begin):
-        """Return the error of UTF-16 without a BOM or UTF-32, which are valid UTF-8 in English."""
-        self.column += begin.index("\0")
-        likely = "UTF-32"  # whose BOM begins like that of UTF-16
-        if self.name == "utf-8":
-            likely = "UTF-32" if "\0\0" in begin else "UTF-16"
-            likely += "BE" if begin.startswith("\0") else "LE"
-        return self._refused(0, "no text", likely)
+        likely = _wide(error.object) if self.name == "utf-8" else None
+        if likely is None and _is_korean(error.object):
+            likely = "CP949"
+        return self._refused(error.object[error.start], f"not {self.name.upper()}", likely)
 
     def _refused(self, byte, found, likely):
         return EncodingError(explain(
@@ -119,6 +115,21 @@ def line_blocks(stream, path, block_size=1 << 20, encoding=None, errors="strict"
 def _split_lines(text):
     lines = text.split("\n")
     return [line.rstrip("\r") for line in lines] if "\r" in text else lines
+
+
+def _wide(data):
+    """Name UTF-16 or UTF-32 if bytes begin with text of it, or return None."""
+    begin = data[:_SAMPLE]
+    if 0 not in begin:
+        return None
+    # Either order may be valid UTF-16; of ASCII's two bytes the high one is 0.
+    end = "LE" if begin[1::2].count(0) > begin[::2].count(0) else "BE"
+    for name in ("UTF-32LE", "UTF-32BE", f"UTF-16{end}"):
+        with contextlib.suppress(UnicodeDecodeError):
+            text = codecs.getincrementaldecoder(name)().decode(begin).removeprefix(_MARK)
+            if text and all(each.isprintable() or each.isspace() for each in text):
+                return name
+    return None
 
 
 def _is_korean(data):
