@@ -222,9 +222,9 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
         with files.atomic_path(spool) as temporary:
             with open(temporary, "wb") as stream:
                 shutil.copyfileobj(sys.stdin.buffer, stream)
-            # A copy of no text would only refuse what the mended command gives.
+            # A copy of no text would only refuse what the mended command gives: all of it is read.
             with open(temporary, "rb") as stream:
-                if not any(any(map(str.strip, lines))
+                if not sum(any(map(str.strip, lines))
                            for lines in line_blocks(stream, "standard input")):
                     raise _without_text("standard input", "what comes before the pipe alone")
             if not overwrite and files.exists(spool) and not _are_same(temporary, spool):
