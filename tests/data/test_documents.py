@@ -162,6 +162,7 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch, 
 @pytest.mark.parametrize("name, message", [
     ("c4.json.gz", "is no text, by its name; expected .*jsonl"),
     ("texts.JSON", "is no text, by its name"), ("page.html", "is no text, by its name"),
+    ("letter.rtf", "is no text, by its name"), ("보고서.hwp", "is no text, by its name"),
     ("crawl.warc.wet.gz", "is no text, by its name"), ("texts.parquet", "is no text, by its name"),
     ("texts.tar.gz", "is an archive or compressed")])
 def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):
