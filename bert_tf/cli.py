@@ -44,8 +44,8 @@ COMMANDS = {
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that shows the docstring and every default, and never abbreviates.
 
-    Flags may stand between positional arguments and have `-` for `_`; one of several values that
-    is given again adds to the first. `--version` is bert_tf's, unless a command has such a flag.
+    Flags may stand between positional arguments and have `-` for `_`; see `_Store` for those that
+    are given again. `--version` is bert_tf's, unless a command has such a flag.
     """
 
     def __init__(self, module, doc):
@@ -93,11 +93,15 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Store(argparse.Action):
-    """Store a value; those of a flag of several add up, the first of them replace the default."""
+    """Store a value; where a flag is given again, texts and paths add up, the rest is replaced.
+
+    Numbers and choices that added up would make a search of what was meant to override a script.
+    """
 
     def __call__(self, parser, namespace, values, option_string=None):
         before = getattr(namespace, self.dest)
-        adds = option_string and self.nargs == "+" and before is not self.default
+        adds = (option_string and self.nargs == "+" and before is not self.default
+                and isinstance(values[0], str) and not self.choices)
         setattr(namespace, self.dest, [*before, *values] if adds else values)
 
 

@@ -28,8 +28,9 @@ _INTRODUCTION = """# Command line
 Written from the parsers by `docs/command_line.py`: what each command's `--help` says.
 
 `python -m bert_tf COMMAND …` and `bert-tf COMMAND …` are the same as `python -m bert_tf.COMMAND …`.
-A flag means the same in every command, and may have `-` for `_`. Flags of several values that are
-written like `--input GLOB [GLOB ...]` add up where they are given again.
+A flag means the same in every command, and may have `-` for `_`. Where a flag is given again, the
+texts and paths of one like `--input GLOB [GLOB ...]` add up; numbers and choices are replaced by
+the later ones, unless the flag says otherwise.
 The former names of some work as well: {former}.
 
 Paths may be in an object store: `s3://…`, `gs://…`. Exit codes: 0 done, 1 wrong data or a failure

@@ -21,6 +21,7 @@ from bert_tf import (
     query,
     visualize,
 )
+from bert_tf.finetune.config import TrainingOptions
 from bert_tf.tokenization.options import CasingOptions
 
 CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
@@ -167,11 +168,14 @@ def test_the_package_is_run_by_its_name():
     assert (done.returncode, done.stdout) == (0, f"bert_tf {__version__}\n")
 
 
-def test_flags_of_several_values_add_up_in_every_parser():
-    """As of `visualize`, whose views add their own."""
+def test_texts_of_a_flag_that_is_given_again_add_up_and_the_rest_is_replaced():
+    """Also in `visualize`, whose views add their own flags."""
     parser = cli.Parser("name", "What it does.")
     parser.add_argument_group("texts").add_argument("--input", nargs="+", default=["c"])
     parser.add_argument("--size", type=int)
-    given = parser.parse_args(["--input", "a", "--size", "1", "--input", "b", "--size", "2"])
-    assert (given.input, given.size) == (["a", "b"], 2)
+    parser.add_argument("--of", nargs="+", choices=["sum", "idf"])
+    cli.add_options(parser, TrainingOptions)
+    given = parser.parse_args(["--input", "a", "--size", "1", "--of", "sum", "--epochs", "6", "9",
+                               "--input", "b", "--size", "2", "--of", "idf", "--epochs", "3"])
+    assert (given.input, given.size, given.of, given.epochs) == (["a", "b"], 2, ["idf"], [3])
     assert parser.parse_args([]).input == ["c"]

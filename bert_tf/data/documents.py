@@ -25,10 +25,11 @@ from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text
 STDIN_NAME = "stdin.txt"
 # What runs write that patterns of texts match, too.
 _OF_RUNS = (STDIN_NAME, "python_prose.txt", "vocab.txt", "merges.txt", "metrics.jsonl")
-# JSON would be read as text, brackets and all, a table with its header and all columns, a web page
-# or what a crawler wrote with its tags and headers; the others hold no plain text.
-_NO_TEXT = (".json", ".csv", ".tsv", ".html", ".htm", ".xml", ".warc", ".wet", ".arc", ".pdf",
-            ".docx", ".odt", ".xlsx", ".xls", ".parquet", ".tfrecord")
+# JSON would be read as text, brackets and all, a table with its header and all columns, a web page,
+# mail or what a crawler wrote with its tags and headers; the others hold no plain text.
+_NO_TEXT = (".json", ".csv", ".tsv", ".html", ".htm", ".xhtml", ".mhtml", ".xml", ".eml", ".warc",
+            ".wet", ".arc", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".hwp", ".hwpx", ".epub",
+            ".ppt", ".pptx", ".xls", ".xlsx", ".parquet", ".tfrecord")
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
@@ -222,9 +223,9 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
         with files.atomic_path(spool) as temporary:
             with open(temporary, "wb") as stream:
                 shutil.copyfileobj(sys.stdin.buffer, stream)
-            # A copy of no text would only refuse what the mended command gives.
+            # A copy of no text would only refuse what the mended command gives: all of it is read.
             with open(temporary, "rb") as stream:
-                if not any(any(map(str.strip, lines))
+                if not sum(any(map(str.strip, lines))
                            for lines in line_blocks(stream, "standard input")):
                     raise _without_text("standard input", "what comes before the pipe alone")
             if not overwrite and files.exists(spool) and not _are_same(temporary, spool):

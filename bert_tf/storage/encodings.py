@@ -1,6 +1,7 @@
 """Lines of text from bytes: UTF-8, UTF-16 by its byte order mark, or what the user says it is."""
 
 import codecs
+import contextlib
 import gzip
 import zlib
 
@@ -8,9 +9,11 @@ from bert_tf.errors import BertTfError, explain
 
 _MARK = "\ufeff"
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-# UTF-16 and UTF-32 show a byte 0x00 in the first characters; Cyrillic or Thai in UTF-16, all of
-# which is UTF-8 too, in one of 200 at least, as blanks and line ends have one. Some may be text.
+# What shows that UTF-16 or UTF-32 is no UTF-8, though it is valid: in the first characters a byte
+# 0x00, of English; of Cyrillic or Thai one in 200 characters at least, of a blank or the end of a
+# line. Some may be text.
 _BEGIN, _SELDOM, _SOME = 4, 200, 50
+_SAMPLE = 200  # bytes, in which any text shows one
 
 
 class EncodingError(BertTfError):
@@ -55,7 +58,8 @@ class Decoder:
             text, self.begun = text.removeprefix(_MARK), True
             if self.guessed and ("\0" in text[:_BEGIN]
                                  or text.count("\0") > max(_SOME, len(text) // _SELDOM)):
-                raise self._wide(text)
+                self._pass(text[:text.index("\0")])
+                raise self._refused(0, "no text", _wide(data))
         self._pass(text)
         return text
 
@@ -66,19 +70,10 @@ class Decoder:
 
     def _wrong(self, error):
         self._pass(error.object[:error.start].decode(self.name, "replace").removeprefix(_MARK))
-        return self._refused(error.object[error.start], f"not {self.name.upper()}",
-                             "CP949" if _is_korean(error.object) else None)
-
-    def _wide(self, text):
-        """Return the error of UTF-16 without a BOM or UTF-32, which may be valid UTF-8."""
-        before = text[:text.index("\0")]
-        self._pass(before)
-        likely = "UTF-32"  # whose BOM begins like that of UTF-16
-        if self.name == "utf-8":
-            likely = "UTF-32" if "\0\0" in text[:_BEGIN] else "UTF-16"
-            ends = len(before.encode(errors="surrogateescape")) % 2  # 0x00 ends an ASCII character
-            likely += "LE" if ends or before and likely == "UTF-32" else "BE"
-        return self._refused(0, "no text", likely)
+        likely = _wide(error.object) if self.name == "utf-8" else None
+        if likely is None and _is_korean(error.object):
+            likely = "CP949"
+        return self._refused(error.object[error.start], f"not {self.name.upper()}", likely)
 
     def _refused(self, byte, found, likely):
         return EncodingError(explain(
@@ -124,6 +119,21 @@ def line_blocks(stream, path, block_size=1 << 20, encoding=None, errors="strict"
 def _split_lines(text):
     lines = text.split("\n")
     return [line.rstrip("\r") for line in lines] if "\r" in text else lines
+
+
+def _wide(data):
+    """Name UTF-16 or UTF-32 if bytes begin with text of it, or return None."""
+    begin = data[:_SAMPLE]
+    if 0 not in begin:
+        return None
+    # Either order may be valid UTF-16; of ASCII's two bytes the high one is 0.
+    end = "LE" if begin[1::2].count(0) > begin[::2].count(0) else "BE"
+    for name in ("UTF-32LE", "UTF-32BE", f"UTF-16{end}"):
+        with contextlib.suppress(UnicodeDecodeError):
+            text = codecs.getincrementaldecoder(name)().decode(begin).removeprefix(_MARK)
+            if text and all(each.isprintable() or each.isspace() for each in text):
+                return name
+    return None
 
 
 def _is_korean(data):

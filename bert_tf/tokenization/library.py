@@ -71,7 +71,7 @@ class LibraryTokenizer(BaseTokenizer):
     def detokenize(self, ids):
         """The text of ids `[n, tokens]`, ragged or not: string `[n]`; special ones vanish."""
         def decode(values, splits):
-            return np.array([self._library.decode(values[begin:end].tolist()).encode()
+            return np.array([self._finding_special.decode(values[begin:end].tolist()).encode()
                              for begin, end in zip(splits, splits[1:], strict=False)], object)
 
         ids = ids if isinstance(ids, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(ids)

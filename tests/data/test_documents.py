@@ -143,7 +143,8 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch, 
 
     # What is no text is not kept: it would refuse the right text of the next command.
     for data, message in ((b"", "holds no text; .* before the pipe"), (b"\n \n", "holds no text"),
-                          (b"\xff", "line 1: byte 0xff")):
+                          (b"\xff", "line 1: byte 0xff"),
+                          (b"a line\n" * 200_000 + b"\xff", "line 200001: byte 0xff")):
         with pytest.raises(BertTfError, match=f"^standard input {message}"):
             expand(["-"], data)
     paths = expand([write_file("a.txt", "x"), "-"], b"from a pipe\n")
@@ -161,6 +162,7 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch, 
 @pytest.mark.parametrize("name, message", [
     ("c4.json.gz", "is no text, by its name; expected .*jsonl"),
     ("texts.JSON", "is no text, by its name"), ("page.html", "is no text, by its name"),
+    ("letter.rtf", "is no text, by its name"), ("보고서.hwp", "is no text, by its name"),
     ("crawl.warc.wet.gz", "is no text, by its name"), ("texts.parquet", "is no text, by its name"),
     ("texts.tar.gz", "is an archive or compressed")])
 def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):

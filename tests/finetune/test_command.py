@@ -25,7 +25,7 @@ pytestmark = pytest.mark.graphs_as_written
 
 
 def arguments(folder, *words, name="run"):
-    """The command line of a small run in `folder`; later words win."""
+    """The command line of a small run in `folder`; of a flag given again the later counts."""
     return ["--task", "classify", "--train", str(folder / "train.tsv"), "--dev", "0.25",
             "--test", str(folder / "test.tsv"), "--output_dir", str(folder / name),
             "--export_dir", str(folder / "saved" / name), "--config", str(folder / "config.json"),

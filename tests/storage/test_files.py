@@ -34,20 +34,33 @@ def test_bad_utf8_is_named_by_line_and_column(tmp_path, block_size):
         list(files.read_line_blocks(str(path), block_size))
 
 
-@pytest.mark.parametrize(("data", "column", "likely"), [
-    ("one\n\ntwo".encode("utf-16-le"), 2, "UTF-16LE"),
-    ("“one”".encode("utf-16-le"), 4, "UTF-16LE"), ("one".encode("utf-16-be"), 1, "UTF-16BE"),
-    (("мир " * 60).encode("utf-16-le"), 8, "UTF-16LE"),
-    (("мир " * 60).encode("utf-16-be"), 7, "UTF-16BE"),
-    ("мир".encode("utf-32-le"), 3, "UTF-32LE"),
-    ("one".encode("utf-32-le"), 2, "UTF-32LE"), ("one".encode("utf-32"), 1, "UTF-32")])
-def test_utf_16_and_32_without_their_marks_are_no_utf8(tmp_path, data, column, likely):
+@pytest.mark.parametrize(("text", "encoding", "found"), [
+    ("one\n\ntwo", "UTF-16LE", "0x00 at column 2 is no text"),
+    ("“one”", "UTF-16LE", "0x00 at column 4 is no text"),
+    ("one", "UTF-16BE", "0x00 at column 1 is no text"),
+    ("one", "UTF-32LE", "0x00 at column 2 is no text"),
+    *(("мир " * 60, encoding, f"0x00 at column {column} is no text") for encoding, column in (
+        ("UTF-16LE", 8), ("UTF-16BE", 7), ("UTF-32LE", 3))),
+    ("\ufeffone", "UTF-32LE", "0x00 at column 1 is no text"),
+    ("\ufeffone", "UTF-32BE", "0xfe at column 3 is not UTF-8"),
+    *((text, encoding, r"0x\w\w at column \d is (not UTF-8|no text)")
+      for text in ("한국어 문장\n" * 40, "日本語\nのテキスト" * 40)
+      for encoding in ("UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"))])
+def test_utf_16_and_32_without_their_marks_are_no_utf8(tmp_path, text, encoding, found):
     path = tmp_path / "text"
-    path.write_bytes(data)
-    with pytest.raises(BertTfError, match=f"text line 1: byte 0x00 at column {column} is no text, "
-                                          f"but may be {likely}; .* iconv -f {likely} -t UTF-8"):
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(BertTfError, match=f"text line 1: byte {found}, but may be {encoding}; .* "
+                                          f"iconv -f {encoding} -t UTF-8"):
         list(files.read_lines(str(path)))
-    assert list(files.read_lines(str(path), likely))[0].strip("“”") in ("one", "мир", "мир " * 60)
+    assert list(files.read_lines(str(path), encoding)) == (
+        text.removeprefix("\ufeff").removesuffix("\n").split("\n"))
+
+
+def test_other_bytes_are_no_utf_16(tmp_path):
+    path = tmp_path / "old.txt"
+    path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + b"\x3e\0\x03\0\xfe\xff")
+    with pytest.raises(BertTfError, match="byte 0xd0 at column 1 is not UTF-8; try .* ENCODING"):
+        list(files.read_lines(str(path)))
 
 
 def test_a_byte_0x00_here_and_there_is_text(tmp_path):

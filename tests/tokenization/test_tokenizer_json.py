@@ -160,6 +160,14 @@ def test_other_rules_work_in_python(tmp_path, other):
     assert again.encode(texts) == tokenizer.encode(texts)
 
 
+def test_special_tokens_that_the_file_does_not_list_vanish_too(tmp_path, other):
+    other["added_tokens"] = [each for each in other["added_tokens"] if each["content"] != "<mask>"]
+    tokenizer = load(tmp_path, other, NAMES)
+    assert isinstance(tokenizer, LibraryTokenizer)
+    ids = tokenizer.encode("the <mask> fox", allow_special=True)
+    assert ids == [2, 5, 4, 6, 3] and tokenizer.decode(ids) == "the fox"
+
+
 def test_other_rules_find_what_is_written_as_the_library_does(tmp_path):
     values = to_json(tiny_model.sentence_piece())
     values["pre_tokenizer"] = {"type": "Metaspace", "replacement": "\u2581",

@@ -1,5 +1,6 @@
 """How a client's methods ask: signatures, batches, morphemes, and attempts."""
 
+import asyncio
 import contextlib
 import functools
 import itertools
@@ -258,11 +259,14 @@ class Steps:
             raise closed
         try:
             yield
-        except (ValueError, RuntimeError) as error:  # of gRPC and of httpx
-            if not self._closed:
+        except (Exception, asyncio.CancelledError) as error:
+            # gRPC ends an awaited call whose channel is closed as if its task were cancelled.
+            cancelled = (isinstance(error, asyncio.CancelledError)
+                         and asyncio.current_task().cancelling())
+            if self._closed and not cancelled:
+                raise closed from error
+            if not isinstance(error, ServingError):
                 raise
-            raise closed from error
-        except ServingError as error:
             if error.code in _MISFITS:
                 self._known_until = -math.inf
             proxy = f" through {self._address.proxy}" if self._address.proxy else ""

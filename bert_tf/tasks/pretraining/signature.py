@@ -104,7 +104,8 @@ def generate(served, seed=None, **inputs):
     `top_k`.
 
     `output_word_ids [B, N]`, `tokens [B, N]`, `num_tokens [B]`: N is `max_new_tokens`, and a row
-    that comes to its `[SEP]` ends there. Of a text also `text [B]`, to be put after it.
+    that comes to its `[SEP]` ends there; one of ids also with the first token after the window. Of
+    a text also `text [B]`, to be put after it.
     """
     prompt = served.prompt(inputs)
     vocabulary = served.tokenizer and served.tokenizer.vocabulary

@@ -282,15 +282,63 @@ def test_a_closed_client_asks_nothing(protocol):
         asyncio.run(asynchronous(address))
 
 
-def test_a_client_that_another_thread_closes_says_so(protocol, monkeypatch):
-    with ScriptedServer().running(protocol) as address, Client(address, MODEL) as client:
-        client.embed("4")
-        ask_all = client._ask_all
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_a_client_that_is_closed_during_a_call_says_so(protocol, in_flight, monkeypatch):
+    closed = pytest.raises(UsageError, match="a client that is closed; try a new one")
 
-        def closing(*arguments):
-            client.close()
-            return ask_all(*arguments)
+    def closing(close, function):
+        def call(*arguments):
+            close()
+            return function(*arguments)
+        return call
 
-        monkeypatch.setattr(client, "_ask_all", closing)
-        with pytest.raises(UsageError, match="a client that is closed; try a new one"):
+    async def asynchronous(address):
+        async with AsyncClient(address, MODEL) as client:
+            await client.embed("4")
+            loop, ask_all = asyncio.get_running_loop(), client._ask_all
+
+            async def close_and_ask(*arguments):
+                await client.close()
+                return await ask_all(*arguments)
+
+            if in_flight:
+                monkeypatch.setattr(server, "answer", closing(
+                    lambda: asyncio.run_coroutine_threadsafe(client.close(), loop).result(),
+                    numbers))
+            else:
+                monkeypatch.setattr(client, "_ask_all", close_and_ask)
+            with closed:
+                await client.embed("4")
+
+    server = ScriptedServer()
+    with server.running(protocol) as address:
+        asyncio.run(asynchronous(address))
+        monkeypatch.setattr(server, "answer", numbers)
+        with Client(address, MODEL) as client:
             client.embed("4")
+            where, name = (server, "answer") if in_flight else (client, "_ask_all")
+            monkeypatch.setattr(where, name, closing(client.close, getattr(where, name)))
+            with closed:
+                client.embed("4")
+
+
+def test_a_call_that_is_cancelled_stays_so_where_the_client_is_closed(protocol):
+    async def cancelled(address):
+        client, loop = AsyncClient(address, MODEL), asyncio.get_running_loop()
+
+        async def cancel():
+            call.cancel()
+            await client.close()
+
+        def answer(*arguments):
+            asyncio.run_coroutine_threadsafe(cancel(), loop).result()
+            return numbers(*arguments)
+
+        server.answer = answer
+        call = asyncio.ensure_future(client.embed("4"))
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    server = ScriptedServer()
+    with server.running(protocol) as address:
+        asyncio.run(cancelled(address))
