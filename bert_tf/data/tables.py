@@ -28,7 +28,7 @@ from bert_tf.errors import BertTfError, UsageError, explain, needs
 from bert_tf.storage import files, local_copies
 
 _MISSING = object()
-_SAMPLE = 100  # objects whose fields are the names of their file's columns
+_SAMPLE = 1000  # objects whose fields are the names of their file's columns
 _PARQUET_ROWS = 4096  # that are in memory as objects
 
 
@@ -58,7 +58,7 @@ def attempts(rows, make):
         yield row
 
 
-def read_rows(path, columns, optional=(), form=AS_FOUND):
+def read_rows(path, columns, optional=(), form=AS_FOUND, others=False):
     """Yield `(where, values)` of each row; `where` is the file and line (of `.json`: the item).
 
     Args:
@@ -66,6 +66,7 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
         columns: names or numbers (as str) of columns that every row must have.
         optional: further ones, which a file, or an object, may do without.
         form: a `TableForm`.
+        others: whether objects give all their other fields, too.
 
     `values` has the fields of each column: strings; of JSON any value. An invalid row is yielded as
     `(where, BadRow)`, so that the caller may go on.
@@ -79,7 +80,7 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
     objects = _object_reader(path)
     if objects:
         for where, item in objects(path, form):
-            yield where, _fields_of_object(where, item, columns, optional)
+            yield where, _fields_of_object(where, item, columns, optional, others)
         return
     named = [column for column in columns if not column.isdigit()]
     has_header = bool(named) if form.header is None else form.header
@@ -89,6 +90,9 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
     delimiter, quoted = split_rows(path, columns, form)
     first = places = None
     for where, fields in (_csv_rows if quoted else _tsv_rows)(path, form, delimiter):
+        if isinstance(fields, BadRow):
+            yield where, fields
+            continue
         if first is None:
             first = fields
             header = _header(fields) if has_header else []
@@ -215,12 +219,18 @@ def _places(where, header, width, columns, optional):
     return places
 
 
-def _fields_of_object(where, item, columns, optional):
+def _fields_of_object(where, item, columns, optional, others):
     if isinstance(item, BadRow):
         return item
     if not isinstance(item, dict):
         return BadRow(explain(f"{where}: {type(item).__name__}", "an object with its fields"))
     values = {column: _value(item, column) for column in columns + optional}
+    if others:
+        known = set(map(composed, values))
+        values.update((name, value) for name, value in item.items() if composed(name) not in known)
+    bad = next((value for value in values.values() if isinstance(value, BadRow)), None)
+    if bad:
+        return bad
     missing = [column for column in columns if values[column] is _MISSING]
     if missing:
         found = textwrap.shorten(", ".join(item), 200) or "none at all"
@@ -253,15 +263,25 @@ def _tsv_rows(path, form, delimiter):
 
 def _csv_rows(path, form, delimiter):
     rows = quoted_rows(_lines(path, form), delimiter, strict=True)
-    first = 1
-    try:
-        for fields in rows:
-            if fields:
-                yield f"{path} line {first}", fields
-            first = rows.line_num + 1
-    except csv.Error as error:
-        raise BertTfError(explain(f"{path} line {first}: not CSV: {error}",
-                                  "quotes around a field, and doubled within it")) from error
+    begun = False
+    while True:
+        first = rows.line_num + 1
+        where = f"{path} line {first}"
+        try:
+            fields = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            upto = f" up to line {rows.line_num}" if rows.line_num > first else ""
+            fields = BadRow(explain(f"{where}: not CSV{upto}: {error}",
+                                    "quotes around a field, and doubled within it"))
+            # The reader begins anew at the next line, unless the header is bad, or a quote without
+            # an end took in all the rest.
+            if not begun or "unexpected end" in str(error):
+                raise BertTfError(str(fields)) from error
+        if fields:
+            begun = True
+            yield where, fields
 
 
 def _json_lines(path, form):
@@ -292,8 +312,29 @@ def _parquet_rows(path, _):
             # Ahead would be read the whole file.
             stored = parquet.ParquetFile(local, pre_buffer=False)
             batches = stored.iter_batches(_PARQUET_ROWS)
-            items = (item for batch in batches for item in batch.to_pylist())
-            for number, item in enumerate(items, 1):
-                yield f"{path} row {number}", item
+            count = 0
+            for batch in batches:
+                yield from _records(path, batch, count)
+                count += len(batch)
         except (ArrowException, OSError) as error:
             raise BertTfError(f"{path}: not Parquet: {error}") from error
+
+
+def _records(path, batch, before):
+    """Yield the rows of a batch, of which `before` came before it."""
+    wheres = [f"{path} row {before + number}" for number in range(1, len(batch) + 1)]
+    try:
+        yield from zip(wheres, batch.to_pylist(), strict=True)
+    except (OverflowError, ValueError):  # one of them has a value that Python cannot hold
+        for number, where in enumerate(wheres):
+            yield where, {name: _held(where, name, column[number]) for name, column in zip(
+                batch.schema.names, batch.columns, strict=True)}
+
+
+def _held(where, name, scalar):
+    """Return a value; a BadRow for text that is not UTF-8, a date after the year 9999."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError) as error:
+        return BadRow(f"{where}: a {scalar.type} in the column {name!r} that Python cannot hold: "
+                      f"{error}")

@@ -1,8 +1,9 @@
 """The input's columns as Arrow arrays of one type each, for output in Parquet.
 
-The type is that of the first file with the column: Parquet's own; strings of other tables; of
-objects that of the first ones. A column in which these differ, or hold nothing, is one of strings,
-in which whatever is no string is written as JSON.
+Of each file the type is Parquet's own; strings of other tables; of objects that of the first ones.
+Of several files it is one that holds the values of all, else that of the first. A column in which
+objects differ, or hold nothing, is one of strings, in which whatever is no string is written as
+JSON.
 """
 
 import itertools
@@ -34,7 +35,8 @@ class Carried:
         found = {rows.id: pa.string()} if rows.numbered else {}
         for source in rows.sources:
             for name, type_ in _types(source).items():
-                found.setdefault(name, type_)
+                found[name] = type_ if name not in found else (
+                    found[name] if rows.older else _common(found[name], type_))
         self.types = {name: found[name] for name in rows.names}
 
     def convert(self, block, bad):
@@ -72,9 +74,9 @@ class Carried:
                              else json.dumps(value, ensure_ascii=False) for value in values],
                             pa.string())
         array = pa.array(values, self.types[name])
-        if pa.types.is_nested(array.type) and not all(
-                _has_fields(array.type, value) for value in values):
-            raise ValueError("a field that the type lacks, which Arrow leaves out")
+        # Arrow cuts off what a type has no room for: fractions, digits, fields.
+        if not all(map(_is_kept, values, array.to_pylist())):
+            raise ValueError("a value that the type has no room for")
         return array
 
     def _fits(self, name, value):
@@ -85,16 +87,31 @@ class Carried:
         return True
 
 
-def _has_fields(type_, value):
-    """Return whether a nested type has all fields of a value that is otherwise of it."""
-    if value is None:
-        return True
-    if pa.types.is_struct(type_):
-        return all(type_.get_field_index(name) >= 0 and _has_fields(type_.field(name).type, inner)
-                   for name, inner in value.items())
-    if pa.types.is_list(type_):
-        return all(_has_fields(type_.value_type, inner) for inner in value)
-    return True
+def _is_kept(value, kept):
+    """Return whether nothing of a value is lost in what a column keeps of it, which in objects may
+    have further fields."""
+    if value == kept:
+        return isinstance(value, bool) == isinstance(kept, bool)
+    if isinstance(value, dict) and isinstance(kept, dict):
+        return value.keys() <= kept.keys() and all(
+            _is_kept(inner, kept[name]) for name, inner in value.items())
+    if {type(value), type(kept)} == {str, bytes}:
+        return True  # as UTF-8
+    if isinstance(value, list | tuple):
+        return len(value) == len(kept) and all(map(_is_kept, value, kept))
+    return value != value and kept != kept  # NaN
+
+
+def _common(first, second):
+    """Return a type that holds the values of two, else the first."""
+    if first is None or second is None:
+        return first
+    try:
+        common = pa.unify_schemas([pa.schema({"": first}), pa.schema({"": second})],
+                                  promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        return first
+    return first if pa.types.is_decimal(first) and pa.types.is_floating(common) else common
 
 
 def _types(source):

@@ -1,8 +1,9 @@
 """Metrics of predictions of rows that have the label that they are about."""
 
-import dataclasses
+import itertools
+import sys
 
-from bert_tf.data.tables import BadRow
+from bert_tf.data.tables import BadRow, NoColumn
 from bert_tf.errors import BertTfError
 from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.tasks.base.text_files import UnknownLabel
@@ -21,7 +22,7 @@ def measure(name, several, rows, columns, shards):
             and an iterable of dicts of what was predicted of them.
 
     Returns: `{metric: float}`, the number of rows with a label, and of those with one that the
-        model does not know, which are not measured; `{}` and zeros where there is no column with
+        model does not know, which are not measured; `{}` and zeros where no file has a column with
         labels, or the files are none of the task's examples, such as a table of questions for a
         task of SQuAD's files.
     """
@@ -32,24 +33,23 @@ def measure(name, several, rows, columns, shards):
                                                text_b_column=columns.get("text_b")))
     if not task_type.measures_rows:
         return {}, 0, 0
-    examples, predictions, unknown = [], [], 0
     predicted = ((place, row) for places, found in shards
                  for place, row in zip(places, found, strict=True))
-    try:
+    unknown = 0
+
+    def known():
+        nonlocal unknown
         for example, row in _beside(_labelled(task, rows, columns), predicted):
             if isinstance(example, BadRow):
                 unknown += isinstance(example, UnknownLabel)
                 continue
-            # Of several files, an id need not be the only one of its name.
-            example = dataclasses.replace(example, id=str(len(examples)))
             prediction = task_type.prediction(example, row)
-            if prediction is not None:
-                examples.append(example.without_text())
-                predictions.append(prediction)
-            unknown += prediction is None
-    except BertTfError:  # what can be predicted need not be labelled
-        return {}, 0, 0
-    return (task_type.metrics(examples, predictions) if examples else {}), len(examples), unknown
+            if prediction is None:
+                unknown += 1
+            else:
+                yield example, prediction
+
+    return *task_type.measured(known()), unknown
 
 
 def _labelled(task, rows, columns):
@@ -57,10 +57,22 @@ def _labelled(task, rows, columns):
     columns = {**task.columns, **columns} if task.columns else {}
     for source in rows.sources:
         if source.is_table and source.names:
-            for (place, _), example in zip(
-                    source.rows(rows.text_columns.values()),
-                    task.read(source.path, columns, source.form), strict=False):
-                yield place, example
+            places = (place for place, _ in source.rows(rows.text_columns.values()))
+            yield from zip(places, _examples(task, source, columns), strict=False)
+
+
+def _examples(task, source, columns):
+    """Yield the examples of a table; from where it cannot be read as such, a BadRow for each row:
+    what can be predicted need not be labelled."""
+    reason = "not labelled"
+    try:
+        yield from task.read(source.path, columns, source.form)
+    except NoColumn:
+        pass
+    except BertTfError as error:
+        reason = str(error)
+        print(f"{source.path} is not measured: {reason}", file=sys.stderr)
+    yield from itertools.repeat(BadRow(reason))
 
 
 def _beside(labelled, predicted):

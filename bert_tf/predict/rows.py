@@ -24,6 +24,8 @@ from bert_tf.tasks.base.text_files import check_text
 
 ID = "id"
 _BLOCK_CHARACTERS = 1 << 26  # of a block, whatever its number of rows
+_ITEM = 32  # bytes of a number in a list
+_SIZED = str, bytes, list, tuple, dict
 
 
 class Block(typing.NamedTuple):
@@ -60,12 +62,12 @@ class _Source:
         """`.json`, `.jsonl` or `.parquet` of a file of objects; None of one of strings."""
         return written_as(self.path) if self.is_table else None
 
-    def rows(self, needed):
+    def rows(self, needed, others=False):
         """Yield what `read_rows` does, of all columns."""
         try:
             if self.is_table:
                 needed = list(dict.fromkeys(needed))
-                yield from read_rows(self.path, needed, self.names, self.form)
+                yield from read_rows(self.path, needed, self.names, self.form, others)
             else:
                 yield from read_text_lines(self.path, self.form)
         except EncodingError as error:
@@ -83,6 +85,9 @@ class Rows:
         form: a `TableForm`.
         size: rows of a block.
         needs_id: whether a file must have the column of ids where `columns` names it.
+        others: whether a block has columns of fields, too, that the first objects of a file lack.
+        older: whether the output was begun by a version that counted characters alone, took a
+            column's type from the first file and `Label` for another name than `label`.
 
     Attributes:
         sources: the files, each with its `path`, `names` and `form`.
@@ -95,8 +100,9 @@ class Rows:
         BertTfError: a file cannot be read.
     """
 
-    def __init__(self, paths, inputs, columns, form, size, needs_id=True):
-        self.size = size
+    def __init__(self, paths, inputs, columns, form, size, needs_id=True, others=False,
+                 older=False):
+        self.size, self.others, self.older = size, others, older
         self.text_columns = dict(zip(inputs, (
             columns.get(key, name) for key, name in zip(("text", "text_b"), inputs, strict=False)),
             strict=True))
@@ -159,7 +165,7 @@ class Rows:
     def _of(self, source):
         if not source.names:
             return
-        for where, row in source.rows(self.text_columns.values()):
+        for where, row in source.rows(self.text_columns.values(), self.others):
             if not isinstance(row, BadRow) and self.numbered:
                 row[self.id] = self._prefixes[source.path] + where.rpartition(" ")[2]
             yield where, row
@@ -181,10 +187,26 @@ class Rows:
                 block.places.append(where)
                 for column, text in zip(block.texts.values(), texts, strict=True):
                     column.append(text)
+                for name in row if self.others else ():
+                    if name not in block.columns and name not in self.text_columns.values():
+                        block.columns[name] = [None] * (len(block.places) - 1)
                 for name, column in block.columns.items():
                     value = row.get(name)
                     column.append(value)
-                    characters += len(value) if isinstance(value, str) else 1
+                    characters += _size(value, self.older)
             if count == self.size or characters >= _BLOCK_CHARACTERS:
                 break
         return block, count > 0
+
+
+def _size(value, older):
+    """Return the characters of a string, and about the bytes of a list with all that it holds."""
+    if isinstance(value, str):
+        return len(value)
+    if older or not isinstance(value, _SIZED):
+        return 1
+    if isinstance(value, bytes):
+        return len(value)
+    inner = value.values() if isinstance(value, dict) else value
+    return _ITEM * len(value) + sum(_size(each, older) for each in inner
+                                    if isinstance(each, _SIZED))

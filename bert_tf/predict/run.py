@@ -28,6 +28,7 @@ from bert_tf.tasks.token_classification.files import check_untagged
 from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
+_FORM = 2  # of the output; what is begun without this number goes on as it was, see `Rows`
 # Options that decide nothing, or what is known otherwise: the model by its digest.
 _UNSTORED = ("model", "input", "num_processes", "runner", "beam_options")
 
@@ -57,7 +58,10 @@ class Prediction(OutputFolder):
         paths = files.expand(options.input)
         stored = {name: value for name, value in options.stored().items()
                   if name not in _UNSTORED} | {"model_digest": model_digest(options.model)}
-        if len(paths) > 1 and "id" not in self.asked and self._knows_names():
+        older = not self._notes("form")
+        if not older:
+            stored["form"] = _FORM
+        if len(paths) > 1 and "id" not in self.asked and self._notes("file_names"):
             stored["file_names"] = manifest.fingerprint(id_prefixes(paths))
         before = manifest.finished(self.path(MANIFEST), stored, paths, options.overwrite,
                                    options.verify_inputs)
@@ -69,7 +73,8 @@ class Prediction(OutputFolder):
         for path in paths if predictor.signature == "tag" else ():
             check_untagged(path, options.form())
         rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),
-                    options.shard_size, needs_id="id" in self.asked)
+                    options.shard_size, needs_id="id" in self.asked,
+                    others=options.format == "jsonl" and not older, older=older)
         work = Work(options, rows, FORMATS[options.format](rows, predictor))
         manifest.resumed(self.path(), MANIFEST, BEGUN, stored, paths, options.overwrite,
                          options.verify_inputs, option="strict", made=self.made)
@@ -91,13 +96,13 @@ class Prediction(OutputFolder):
             files=checksums.facts(self.path(), [BAD_ROWS, *(
                 f"{PREDICTIONS}/{name}" for name in files.list_folder(self.path(PREDICTIONS)))]))
 
-    def _knows_names(self):
-        """Return whether names of files, with which ids may begin, are compared: not of what was
-        predicted before they were noted."""
+    def _notes(self, option):
+        """Return whether an option is one of those that are compared: not of what was predicted
+        before it was noted."""
         for name in (MANIFEST, BEGUN):
             if files.exists(self.path(name)):
                 with contextlib.suppress(BertTfError):  # damaged, as is told where it is read
-                    return "file_names" in manifest.read(self.path(name))["options"]
+                    return option in manifest.read(self.path(name))["options"]
         return True
 
     def made(self):

@@ -32,8 +32,9 @@ class Work(OutputFolder):
     writer: typing.Any
 
     def shard(self, number):
-        """Return the path of a shard."""
-        return self.path(PREDICTIONS, f"part-{number:05d}{self.writer.suffix}")
+        """Return the path of a shard: sorted by their names, they are in the order of the input."""
+        name = f"{number:05d}" if number < 100_000 or self.rows.older else f"x{number:010d}"
+        return self.path(PREDICTIONS, f"part-{name}{self.writer.suffix}")
 
     def blocks(self, bad, part=0, parts=1):
         """Yield every `parts`-th block from number `part` on, as the writer takes it.

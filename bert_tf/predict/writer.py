@@ -6,6 +6,7 @@ same bytes.
 
 import base64
 import json
+import math
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class JsonLines:
     suffix = ".jsonl"
 
     def __init__(self, rows, predictor):
-        self.names = predicted_names(rows.names, predictor.columns)
+        self.names = predicted_names(rows, predictor.columns)
 
     def write(self, path, block, predictions):
         """Write a `Block` and what `Predictor` gave of it."""
@@ -51,7 +52,7 @@ class Parquet:
     suffix = ".parquet"
 
     def __init__(self, rows, predictor):
-        self.names = predicted_names(rows.names, predictor.columns)
+        self.names = predicted_names(rows, predictor.columns)
         self.predicted = [field.with_name(self.names[field.name]) for field in predictor.schema()]
 
     def write(self, path, block, predictions):
@@ -122,18 +123,25 @@ class Npy:
 FORMATS = {"parquet": Parquet, "jsonl": JsonLines, "npy": Npy}
 
 
-def predicted_names(carried, predicted):
+def predicted_names(rows, predicted):
     """Return `{column of the predictor: its name in the output}`: where the input has a column of
-    that name, such as the labelled `label`, it is `predicted_label`.
+    that name, such as the labelled `label`, it is `predicted_label`. `Label` is the same name, as
+    Spark takes it to be.
+
+    Args:
+        rows: the `Rows` of the input.
+        predicted: names of the predictor's columns.
 
     Raises:
         UsageError: the input has that, too.
     """
-    names = {name: f"predicted_{name}" if name in carried else name for name in predicted}
-    taken = next((name for name in names.values() if name in carried), None)
-    if taken:
-        raise UsageError(explain(f"the input has the columns {taken.removeprefix('predicted_')} "
-                                 f"and {taken}", "at most one of them"))
+    same = str if rows.older else str.casefold
+    carried = {same(name): name for name in rows.names}
+    names = {name: f"predicted_{name}" if same(name) in carried else name for name in predicted}
+    for name, written in names.items():
+        if same(written) in carried:
+            raise UsageError(explain(f"the input has the columns {carried[same(name)]} and "
+                                     f"{carried[same(written)]}", "at most one of them"))
     return names
 
 
@@ -152,9 +160,23 @@ def _vectors(pa, values, kind):
 
 def _line(row):
     try:
-        return json.dumps(row, ensure_ascii=False, default=_plain).encode() + b"\n"
+        return json.dumps(row, ensure_ascii=False, allow_nan=False,
+                          default=_plain).encode() + b"\n"
     except UnicodeEncodeError:  # half a character in a column that is carried along
         return json.dumps(row, default=_plain).encode() + b"\n"
+    except ValueError:  # of numbers JSON has only finite ones
+        return _line(_finite(row))
+
+
+def _finite(value):
+    """Return a value with None in place of numbers that are not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _finite(value.tolist())
+    if isinstance(value, list | tuple):
+        return list(map(_finite, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value):

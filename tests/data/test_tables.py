@@ -128,6 +128,8 @@ def test_fields_of_objects_within(write_file):
                                         r"\(tabs within a text: use .csv\)"),
     ("a.tsv", "text\tlabel\na\n", "line 2: 1 columns; expected 2 as in the first line"),
     ("a.csv", "text,label\na\n", "line 2: 1 columns; expected 2"),
+    ("a.csv", 'text,label\n"b"c,1\n', "line 2: not CSV: ',' expected after"),
+    ("a.csv", 'text,label\n"b\n"c,1\n', "line 2: not CSV up to line 3: ',' expected after"),
     ("a.jsonl", '{"text": "a"}\n', "line 1: no field 'label' among text"),
     ("a.jsonl", "\n[1]\n", "line 2: list; expected an object"),
     ("a.jsonl", '{"text": \n', "line 1: invalid JSON"),
@@ -139,12 +141,19 @@ def test_a_wrong_row_is_handed_over(write_file, name, text, message):
         raise row
 
 
+def test_rows_after_one_that_is_no_csv(write_file):
+    path = write_file("a.csv", 'text,label\na,1\n50,"bad "quote" here"\n"b, c",0\n')
+    found = dict(read_rows(path, ["text", "label"]))
+    assert isinstance(found.pop(f"{path} line 3"), BadRow)
+    assert found == {f"{path} line 2": {"text": "a", "label": "1"},
+                     f"{path} line 4": {"text": "b, c", "label": "0"}}
+
+
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("a.tsv", "text\tlabl\n", "line 1: no column 'label' among text, labl"),
     ("a.tsv", "text\tlabel\tlabel\n", "line 1: two columns are named 'label'"),
     ("a.csv", "text|label\n", "no column 'text'"),
-    ("a.csv", 'text,label\na,1\n"b"c,1\n', "line 3: not CSV"),
-    ("a.csv", 'text,label\n"b\nc,1\n', "line 2: not CSV: unexpected end of data"),
+    ("a.csv", 'text,label\n"b\nc,1\n', "line 2: not CSV up to line 3: unexpected end"),
     ("a.csv", "text,label\rb,1\r", "line 1: not CSV: new-line character"),
     ("a.json", '{"text": "a"}', "dict; expected a JSON list"),
     ("a.tsv", b"text\tlabel\n\xe9t\xe9\t1\n", "line 2: byte 0xe9 at column 1 is not UTF-8"),
@@ -241,3 +250,16 @@ def test_a_single_column_of_csv(write_file):
     assert [row["text"] for _, row in rows] == ["a\tb", "c; d"]
     rows = read_rows(write_file("b.csv", "text\na, b\nc, d, e\nf\n"), ["text"])  # by hand
     assert [row["text"] for _, row in rows] == ["a, b", "c, d, e", "f"]
+
+
+def test_parquet_with_values_that_python_cannot_hold(tmp_path):
+    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    texts = pa.Array.from_buffers(pa.string(), 3, pa.array([b"a", b"\xff", b"c"]).buffers())
+    days = pa.array([0, 0, 10 ** 18], pa.timestamp("ms"))
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"text": texts, "until": days}), path)
+    (_, first), (_, text), (_, until) = read_rows(str(path), ["text"], ["until"])
+    assert first["text"] == "a"
+    assert "row 2: a string in the column 'text' that Python cannot hold" in str(text)
+    assert "row 3: a timestamp[ms] in the column 'until' that" in str(until)
+    assert isinstance(text, BadRow) and isinstance(until, BadRow)

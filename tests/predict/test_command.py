@@ -121,7 +121,7 @@ BAD = [({"text": None}, "NoneType as text; expected a string"),
 
 
 def test_ids_are_of_the_files_that_were_named(model, tmp_path, capsys):
-    """Unless the predictions are from before names were noted."""
+    """Unless the predictions are from before names, and the output's form, were noted."""
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / name).write_text(f"a fine film\n{name}\n")
     (tmp_path / "c.txt").write_text((tmp_path / "b.txt").read_text())
@@ -132,11 +132,26 @@ def test_ids_are_of_the_files_that_were_named(model, tmp_path, capsys):
     assert "file_names was" in capsys.readouterr().err
     record = str(tmp_path / "out/manifest.json")
     before = checksums.read_sealed(record)
-    del before["options"]["file_names"]
+    del before["options"]["file_names"], before["options"]["form"]
     before["fingerprint"] = manifest.fingerprint(
         before["options"], [each["content"] for each in before["input_facts"]])
     checksums.write_sealed(record, before)
     assert run(*arguments, *renamed) == 0
+
+
+def test_what_an_older_version_began_goes_on_in_its_form(model, write_file, tmp_path):
+    source = write_file("a.tsv", "text\tLabel\nthe film\tgood\n")
+    assert run(model, source, tmp_path / "out") == 0
+    assert read(tmp_path / "out")[0].keys() >= {"Label", "predicted_label"}
+    before = checksums.read_sealed(str(tmp_path / "out/manifest.json"))
+    del before["options"]["form"], before["files"]
+    before["fingerprint"] = manifest.fingerprint(
+        before["options"], [each["content"] for each in before["input_facts"]])
+    checksums.write_sealed(str(tmp_path / "out/begun.json"), before)
+    files.remove(str(tmp_path / "out/manifest.json"))
+    files.remove(str(parts(tmp_path / "out")[0]))
+    assert run(model, source, tmp_path / "out") == 0
+    assert read(tmp_path / "out")[0].keys() >= {"Label", "label"}
 
 
 def test_bad_rows_go_into_a_file_of_their_own(model, tmp_path, capsys):

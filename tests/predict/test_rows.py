@@ -5,15 +5,19 @@ import gzip
 import json
 import types
 
+import numpy as np
 import pytest
+import sklearn.metrics
 
 from bert_tf.data.table_form import TableForm
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.predict.carried import Carried
 from bert_tf.predict.measure import measure
 from bert_tf.predict.progress import count_rows
 from bert_tf.predict.rows import Rows
-from bert_tf.predict.writer import JsonLines
+from bert_tf.predict.work import Work
+from bert_tf.predict.writer import JsonLines, predicted_names
+from bert_tf.tasks.classification.metrics import classification_metrics, multi_label_metrics
 
 QUESTIONS = ["question", "context"]
 
@@ -28,6 +32,43 @@ def test_what_is_predicted_need_not_be_of_the_form_of_labelled_files(write_file)
     places = [(f"{path} line 2",)]
     found = [(each, [{"answer": "Ann"}]) for each in places]
     assert measure("squad_v2", False, rows, {}, found) == ({}, 0, 0)
+
+
+def test_metrics_are_those_of_all_rows(write_file):
+    names, random = ["bad", "fair", "good"], np.random.default_rng(0)
+    gold, told = (list(random.choice(names, 200)) for _ in range(2))
+    rows = Rows([write_file("a.tsv", "text\tlabel\n" + "".join(f"a\t{name}\n" for name in gold))],
+                ["text"], {}, TableForm(), 300)
+    (block,) = rows.blocks(bad=None)
+    found = [{"label": name, "probabilities": dict.fromkeys(names)} for name in told]
+    expected = classification_metrics(gold, told, names)
+    assert measure("classify", False, rows, {}, [(block.places, found)]) == (expected, 200, 0)
+    macro = sklearn.metrics.f1_score(gold, told, average="macro")
+    assert expected == {"accuracy": sklearn.metrics.accuracy_score(gold, told), "f1": macro,
+                        "mcc": sklearn.metrics.matthews_corrcoef(gold, told), "macro_f1": macro}
+
+
+def test_metrics_of_several_labels_are_those_of_all_rows(tmp_path):
+    names, random = ["a", "b", "c"], np.random.default_rng(0)
+    gold, told = ([tuple(name for name in names if random.random() < 0.4) for _ in range(200)]
+                  for _ in range(2))
+    (tmp_path / "a.jsonl").write_text("".join(
+        json.dumps({"text": "a", "label": labels}) + "\n" for labels in gold))
+    rows = Rows([str(tmp_path / "a.jsonl")], ["text"], {}, TableForm(), 300)
+    (block,) = rows.blocks(bad=None)
+    found = [{"label": "", "chosen": chosen, "probabilities": dict.fromkeys(names)}
+             for chosen in told]
+    assert measure("classify", True, rows, {}, [(block.places, found)]) == (
+        multi_label_metrics(gold, told, names), 200, 0)
+
+
+def test_files_without_labels_are_passed_over(write_file):
+    rows = rows_of([write_file("a.tsv", "text\na\nb\n"), write_file("b.tsv", "text\tlabel\nc\t1\n"),
+                    write_file("c.tsv", "text\nd\n"), write_file("d.tsv", "text\tlabel\ne\t0\n")])
+    (block,) = rows.blocks(bad=None)
+    told = {"label": "1", "probabilities": {"0": 0, "1": 1}}
+    metrics, *counts = measure("classify", False, rows, {}, [(block.places, [told] * 5)])
+    assert (metrics["accuracy"], counts) == (0.5, [2, 0])
 
 
 @pytest.mark.parametrize("task", ["conll", "klue_ner", "squad_v2"])
@@ -157,6 +198,91 @@ def test_a_field_that_first_rows_lack_is_not_lost(tmp_path, more, fits):
     made = Carried(rows).convert(block, lambda where, row: told.append(str(row)))
     assert len(made.places) == 1000 + fits
     assert fits or "in the column 'of'; expected struct<" in told[0]
+
+
+def convert(rows):
+    """Return the columns of all rows as Arrow has them, and what was told of bad ones."""
+    told = []
+    (block,) = rows.blocks(bad=None)
+    made = Carried(rows).convert(block, lambda where, row: told.append(str(row)))
+    return {name: column.to_pylist() for name, column in made.columns.items()}, told
+
+
+def test_numbers_are_not_cut_off(tmp_path):
+    path = tmp_path / "a.jsonl"
+    values = [*range(1000), 1000.5, 1001.0, None]
+    path.write_text("".join(json.dumps({"text": "a", "n": value}) + "\n" for value in values))
+    columns, (told,) = convert(Rows([str(path)], ["text"], {}, TableForm(), 2000))
+    assert columns["n"] == [*range(1000), 1001, None]
+    assert "line 1001: 1000.5 in the column 'n'; expected int64" in told
+
+
+def test_a_column_has_a_type_for_the_values_of_all_files(tmp_path):
+    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    columns = {"n": (pa.int64(), 7, 9.99), "x": (pa.float32(), 0.5, 1e300),
+               "of": (pa.struct({"a": pa.int64()}), {"a": 1}, {"a": 1.5}),
+               "raw": (pa.binary(), b"\xff", "the")}
+    for name, place in (("a", 1), ("b", 2)):
+        table = {"text": ["the film"]}
+        for column, values in columns.items():
+            table[column] = pa.array([values[place]], values[0] if place == 1 else None)
+        parquet.write_table(pa.table(table), tmp_path / f"{name}.parquet")
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    found, told = convert(rows_of(paths))
+    assert not told
+    assert found["raw"] == [b"\xff", b"the"]
+    del columns["raw"]
+    assert {name: found[name] for name in columns} == {
+        name: list(values[1:]) for name, values in columns.items()}
+    older = Rows(list(map(str, paths)), ["text"], {}, TableForm(), 100, older=True)
+    found, told = convert(older)  # what was begun with the first file's types
+    assert found["n"] == [7] and len(told) == 1
+
+
+def test_fields_that_first_objects_lack_are_in_json_lines(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n' * 1000 + '{"text": "b", "late": 1}\n')
+    rows = Rows([str(tmp_path / "a.jsonl")], ["text"], {}, TableForm(), 1000, others=True)
+    first, second = rows.blocks(bad=None)
+    assert list(first.columns) == ["id", "text"]
+    assert second.columns == {"id": ["1001"], "text": ["b"], "late": [1]}
+
+
+def test_numbers_that_json_lacks_are_null(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "x": NaN, "of": [{"y": -Infinity}, 1.5]}\n')
+    rows = rows_of([tmp_path / "a.jsonl"])
+    (block,) = rows.blocks(bad=None)
+    path = tmp_path / "out.jsonl"
+    JsonLines(rows, types.SimpleNamespace(columns=["vector"])).write(
+        str(path), block, {"vector": [np.array([np.nan, 2], np.float32)]})
+    assert json.loads(path.read_text(), parse_constant=pytest.fail) == {
+        "id": "1", "text": "a", "x": None, "of": [{"y": None}, 1.5], "vector": [None, 2]}
+
+
+def test_a_name_in_capitals_is_the_same(write_file):
+    rows = rows_of([write_file("a.tsv", "text\tLabel\na\t1\n")])
+    assert predicted_names(rows, ["label", "score"]) == {
+        "label": "predicted_label", "score": "score"}
+    rows = rows_of([write_file("b.tsv", "text\tLabel\tpredicted_LABEL\na\t1\t1\n")])
+    with pytest.raises(UsageError, match="the columns Label and predicted_LABEL; expected at most"):
+        predicted_names(rows, ["label"])
+
+
+def test_vectors_and_bytes_end_a_block(tmp_path, monkeypatch):
+    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    monkeypatch.setattr("bert_tf.predict.rows._BLOCK_CHARACTERS", 1000)
+    path = str(tmp_path / "a.parquet")
+    for value in (b"a" * 600, [0.5] * 30):
+        parquet.write_table(pa.table({"text": ["a"] * 6, "value": [value] * 6}), path)
+        for older, lengths in ((False, [2, 2, 2]), (True, [6])):  # which is to go on as it was
+            rows = Rows([path], ["text"], {}, TableForm(), 100, older=older)
+            assert [len(block.places) for block in rows.blocks(bad=None)] == lengths
+
+
+def test_shards_sort_as_their_rows(write_file):
+    rows = rows_of([write_file("a.tsv", "text\na\n")])
+    work = Work(types.SimpleNamespace(output_dir="out"), rows, JsonLines)
+    paths = list(map(work.shard, (0, 9, 99_999, 100_000, 999_999, 1_000_000)))
+    assert paths == sorted(paths) and paths[1].endswith("part-00009.jsonl")
 
 
 def test_rows_of_a_truncated_file_are_not_counted(tmp_path):

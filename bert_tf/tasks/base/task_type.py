@@ -1,5 +1,6 @@
 """Base of all task types: features made once, and a model's predictions in one graph."""
 
+import dataclasses
 import sys
 
 import numpy as np
@@ -105,6 +106,19 @@ class TaskType:
     def metrics(self, examples, predictions):
         """Return `{metric: float}`, among them the one by which models are compared."""
         raise NotImplementedError
+
+    def measured(self, pairs):
+        """Return `metrics` of any number of examples, and how many these are.
+
+        Args:
+            pairs: iterable of `(example, prediction)`, with predictions as `prediction` gives them.
+        """
+        examples, predictions = [], []
+        for example, prediction in pairs:
+            id = str(len(examples))  # its own may be that of another file's, too
+            examples.append(dataclasses.replace(example.without_text(), id=id))
+            predictions.append({**prediction, "id": id})
+        return (self.metrics(examples, predictions) if examples else {}), len(examples)
 
     def report(self, examples, predictions, folder):
         """Write pictures and tables for people into `folder`; return lines to be printed."""

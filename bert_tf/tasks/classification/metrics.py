@@ -5,13 +5,15 @@ import numpy as np
 from bert_tf.tasks.base.checks import check_labels, check_pairs
 
 
-def classification_metrics(gold, predicted, labels):
+def classification_metrics(gold, predicted, labels, counts=None):
     """Compute the metrics of one label an example.
 
     Args:
         gold: the labels, list of str.
         predicted: as many labels, list of str.
         labels: all labels of the model, list of str. Of two the last is the positive one.
+        counts: how many examples there are of each pair of `gold` and `predicted`, list of int;
+            None where it is one.
 
     Returns:
         `{"accuracy", "mcc", "f1", "macro_f1"}`, floats. `mcc` is Matthews' correlation (Matthews
@@ -27,22 +29,26 @@ def classification_metrics(gold, predicted, labels):
 
     check_pairs(gold, predicted)
     check_labels([*gold, *predicted], labels)
-    macro = metrics.f1_score(gold, predicted, average="macro", zero_division=0)
+    macro = metrics.f1_score(gold, predicted, average="macro", zero_division=0,
+                             sample_weight=counts)
     f1 = macro if len(labels) != 2 else metrics.f1_score(
-        gold, predicted, labels=labels[-1:], average="macro", zero_division=0)
+        gold, predicted, labels=labels[-1:], average="macro", zero_division=0,
+        sample_weight=counts)
     varied = len(set(gold)) > 1 and len(set(predicted)) > 1
-    return {"accuracy": float(metrics.accuracy_score(gold, predicted)),
-            "mcc": float(metrics.matthews_corrcoef(gold, predicted)) if varied else 0.0,
+    mcc = metrics.matthews_corrcoef(gold, predicted, sample_weight=counts) if varied else 0
+    return {"accuracy": float(metrics.accuracy_score(gold, predicted, sample_weight=counts)),
+            "mcc": float(mcc),
             "f1": float(f1), "macro_f1": float(macro)}
 
 
-def multi_label_metrics(gold, predicted, labels):
+def multi_label_metrics(gold, predicted, labels, counts=None):
     """Compute the metrics of any number of labels an example.
 
     Args:
         gold: the labels of each example, list of tuples of str; may be empty tuples.
         predicted: as many tuples.
         labels: all labels of the model, list of str.
+        counts: as of `classification_metrics`.
 
     Returns:
         `{"accuracy", "f1", "macro_f1", "precision", "recall"}`, floats: `accuracy` is the fraction
@@ -57,10 +63,12 @@ def multi_label_metrics(gold, predicted, labels):
 
     right, predictions = indicators(gold, predicted, labels)
     precision, recall, f1, _ = metrics.precision_recall_fscore_support(
-        right.ravel(), predictions.ravel(), average="binary", zero_division=0)
-    f1_of = [metrics.f1_score(*column, zero_division=0)
+        right.ravel(), predictions.ravel(), average="binary", zero_division=0,
+        sample_weight=None if counts is None else np.repeat(counts, len(labels)))
+    f1_of = [metrics.f1_score(*column, zero_division=0, sample_weight=counts)
              for column in zip(right.T, predictions.T, strict=True) if np.any(column)]
-    return {"accuracy": float((right == predictions).all(axis=1).mean()), "f1": float(f1),
+    exact = (right == predictions).all(axis=1)
+    return {"accuracy": float(np.average(exact, weights=counts)), "f1": float(f1),
             "macro_f1": float(np.mean(f1_of or 0)),
             "precision": float(precision), "recall": float(recall)}
 

@@ -1,5 +1,6 @@
 """Labels, any number of labels or a number for a text or a pair of texts."""
 
+import array
 import collections
 import textwrap
 
@@ -166,9 +167,26 @@ class Classification(TaskType):
         gold, predicted = self._both(examples, predictions)
         if self.problem == "regression":
             return regression_metrics(gold, predicted)
-        labels = _composed_labels(predictions)
-        measure = multi_label_metrics if self.problem == "multi_label" else classification_metrics
-        return measure(gold, predicted, labels)
+        return self._measure()(gold, predicted, _composed_labels(predictions))
+
+    def measured(self, pairs):
+        """See `TaskType.measured`: counts are kept of labels, and two floats of each number."""
+        if self.problem == "regression":
+            gold, predicted = array.array("d"), array.array("d")
+            for example, line in pairs:
+                gold.append(example.label)
+                predicted.append(line["score"])
+            return (regression_metrics(gold, predicted) if gold else {}), len(gold)
+        counts, line = collections.Counter(), None
+        for example, line in pairs:
+            counts.update(zip(*self._both([example], [line]), strict=True))
+        if not counts:
+            return {}, 0
+        return self._measure()(*map(list, zip(*counts, strict=True)), _composed_labels([line]),
+                               list(counts.values())), counts.total()
+
+    def _measure(self):
+        return multi_label_metrics if self.problem == "multi_label" else classification_metrics
 
     def check_examples(self, examples, about, served):
         """See `TaskType.check_examples`: single texts for a model of pairs, and the reverse, and

@@ -1,5 +1,6 @@
 """Metrics of labels, worked out by hand."""
 
+import collections
 import math
 
 import pytest
@@ -25,6 +26,13 @@ def test_two_labels():
         "f1": positive, "macro_f1": (positive + negative) / 2})
     # The last label is the positive one.
     assert classification_metrics(GOLD, TOLD, ["1", "0"])["f1"] == pytest.approx(negative)
+
+
+def test_counts_are_as_many_examples():
+    pairs = collections.Counter(zip(GOLD, TOLD, strict=True))
+    gold, told = map(list, zip(*pairs, strict=True))
+    assert classification_metrics(gold, told, ["0", "1"], list(pairs.values())) == (
+        classification_metrics(GOLD, TOLD, ["0", "1"]))
 
 
 def test_three_labels():
