@@ -24,8 +24,9 @@ from bert_tf.distill.student import (
     scale_table,
 )
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.models.find import model_files
+from bert_tf.models.pretrained import takes_no_text
 from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
@@ -226,7 +227,8 @@ class DistillationRun(RunFolder):
         """
         own = getattr(student.preprocessor, "tokenizer", None)
         if own is None:
-            raise UsageError(f"--init {self.options.init} has no tokenizer that reads text")
+            raise NoTextError(takes_no_text(f"--init {self.options.init}",
+                                            student.text_read_otherwise))
         length = self.seq_length(student, self.options.init)
         unlike, attempt = ("whose tokens are not the teacher's",
                            f"--objectives {' or '.join(OF_OUTPUT)}")
