@@ -6,7 +6,7 @@ import os
 import numpy as np
 import tqdm
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.find import (
     MODULES,
@@ -17,7 +17,7 @@ from bert_tf.models.find import (
     gives_token_vectors,
     model_files,
 )
-from bert_tf.models.pretrained import TASK
+from bert_tf.models.pretrained import TASK, takes_no_text
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import ROLES, prompted
@@ -215,8 +215,7 @@ def loaded(path, task=None, dtype=None):
         model, says_length = from_pretrained(path, task, **options), False
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is None:
-        raise UsageError(explain(f"{path} takes no text",
-                                 "a model with a tokenizer that reads text"))
+        raise NoTextError(takes_no_text(path, model.text_read_otherwise))
     if type(preprocessor) is TextPreprocessor and not says_length:
         preprocessor.resize(min(_LENGTH, model.config.longest))
     model.encoder.backbone.padding_free = True  # texts of any lengths

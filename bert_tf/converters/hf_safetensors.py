@@ -29,6 +29,7 @@ from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.family_defaults import FAMILY_DEFAULTS
 from bert_tf.models.find import gives_token_vectors
+from bert_tf.models.pretrained import says_read_otherwise
 from bert_tf.storage import checksums, files
 
 CONFIG = "config.json"
@@ -90,8 +91,8 @@ def write(checkpoint, path):
                 write_model(half, files.make_folder(os.path.join(temporary, name)))
         else:
             write_model(checkpoint, temporary)
-    unread = ["how text was read where the model comes from"] if checkpoint.task.get(
-        "reading", {}) is None else []
+    unread = ["how text was read where the model comes from"] if says_read_otherwise(
+        checkpoint.task) else []
     return [*tokenizer_files.morpheme_notes(checkpoint.tokenizer), *unread]
 
 

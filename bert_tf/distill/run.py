@@ -24,8 +24,9 @@ from bert_tf.distill.student import (
     scale_table,
 )
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.models.find import model_files
+from bert_tf.models.pretrained import takes_no_text
 from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
@@ -45,6 +46,10 @@ _SEQ_LENGTH = 128
 _ANSWERS = "teacher"  # folder
 _WORKING = (_ANSWERS, "checkpoints", BEST)  # gone when the run has finished
 _MADE = (RESULTS, "model", "train_config.json", "metrics.jsonl", "logs", *_WORKING)
+# What does not fit, and what to try then, as of `explained_want_of_memory`.
+_TEACHER = "the teacher", "a smaller teacher or a device with more memory"
+_ASKING = ("asking the teacher", "a smaller teacher, a smaller --max_seq_length or a device with "
+           "more memory")
 _ASKED = ("teacher", "dtype", "seed", "dev", "max_seq_length")  # options that answers depend on
 
 
@@ -125,7 +130,7 @@ class DistillationRun(RunFolder):
         """Train, then write the model folder and the results."""
         options, started = self.options, time.monotonic()
         policy = keras_policy(options.dtype)
-        with explained_want_of_memory(MODEL):
+        with explained_want_of_memory(_TEACHER):
             teacher = load_teacher(options.teacher, dtype=policy, seed=options.seed)
         length = self.seq_length(teacher, options.teacher)
         asked = {name: self.features(part, teacher, length) for name, part in texts.items()}
@@ -141,7 +146,8 @@ class DistillationRun(RunFolder):
         self.fit_window(student, teacher, asked, length)
         try:
             # What is refused is refused before the teacher is asked, which may take hours.
-            data = self.lessons(asked, features, student, teacher)
+            with explained_want_of_memory(_ASKING):
+                data = self.lessons(asked, features, student, teacher)
             best = self.fit(model, student, data)
             files.remove(self.path("model"))
             student.save_pretrained(self.path("model"))
@@ -226,7 +232,8 @@ class DistillationRun(RunFolder):
         """
         own = getattr(student.preprocessor, "tokenizer", None)
         if own is None:
-            raise UsageError(f"--init {self.options.init} has no tokenizer that reads text")
+            raise NoTextError(takes_no_text(f"--init {self.options.init}",
+                                            student.text_read_otherwise))
         length = self.seq_length(student, self.options.init)
         unlike, attempt = ("whose tokens are not the teacher's",
                            f"--objectives {' or '.join(OF_OUTPUT)}")

@@ -8,11 +8,11 @@ import numpy as np
 import tqdm
 
 from bert_tf.data.task_input import Features, Ragged, in_order
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
 from bert_tf.models.find import SERVED, find_model
-from bert_tf.models.pretrained import TASK
+from bert_tf.models.pretrained import TASK, takes_no_text
 from bert_tf.shapes import check_finite
 from bert_tf.storage import files
 from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS
@@ -47,7 +47,7 @@ def load_teacher(path, **options):
         raise UsageError(explain(f"--teacher {path}, a model for {model.saved_as}",
                                  "an embedder, a classifier or an encoder"))
     if model.preprocessor is None:
-        raise UsageError(explain(f"--teacher {path} has no tokenizer that reads text"))
+        raise NoTextError(takes_no_text(f"--teacher {path}", model.text_read_otherwise))
     if getattr(model.preprocessor, "pair", False):
         raise UsageError(explain(f"--teacher {path} reads pairs of texts", "one of single texts"))
     if getattr(model, "pooling", None) and model.pooling.pooling == "none":

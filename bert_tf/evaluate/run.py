@@ -10,7 +10,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters.own_folder import own_path
 from bert_tf.data.tables import has_column
 from bert_tf.embedder import deciding_files
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.finetune.config import (
     AnswerOptions,
     FeatureOptions,
@@ -31,7 +31,7 @@ from bert_tf.finetune.results import (
 )
 from bert_tf.finetune.trained_on import trained_on_notes
 from bert_tf.models.find import EXTRA, OURS, SERVED, find_model
-from bert_tf.models.pretrained import CONFIG, TASK
+from bert_tf.models.pretrained import CONFIG, TASK, says_read_otherwise, takes_no_text
 from bert_tf.options import current_name
 from bert_tf.saved_model.ops import check_processor
 from bert_tf.saved_model.source import RESULTS, read_results
@@ -130,9 +130,8 @@ class Evaluation(OutputFolder):
         task = find_task(options.task, about.get("problem") == "multi_label")
         task_type = make_type(task, self.type_options(), about["task"])
         task_type.check_model(about, options.model)
-        if about.get("reading", {}) is None:
-            raise UsageError(explain(f"{options.model} takes no text, token ids alone",
-                                     "a model with a tokenizer that reads text"))
+        if says_read_otherwise(about):
+            raise NoTextError(takes_no_text(options.model, True))
         examples, left_out = self.columns_there().read_examples(task, options.data)
         task_type.check_examples(examples, about, served)
         if served:

@@ -129,14 +129,22 @@ def _find(path):
 
 
 def _refuse_half(path):
-    """Raise BertTfError where a checkpoint has no data, as after a download that was stopped."""
+    """Raise BertTfError where a checkpoint has no data or no index, as after a download that was
+    stopped."""
     names = files.list_folder(path)
-    index = next((name for name in names if name.endswith(".index")), None)
-    if index and not set(CHECKPOINT_CONFIGS).isdisjoint(names):
-        raise BertTfError(explain(
-            f"{path} holds {index} without its data",
-            f"{index.removesuffix('.index')}.data-00000-of-00001 beside it",
-            "downloading or copying the checkpoint again"))
+    if set(CHECKPOINT_CONFIGS).isdisjoint(names):
+        return
+    for name in names:
+        prefix, suffix = os.path.splitext(name)
+        if suffix == ".index":
+            lacks, other = "data", "data-00000-of-00001"
+        elif suffix.startswith(".data-"):
+            lacks = other = "index"
+        else:
+            continue
+        raise BertTfError(explain(f"{path} holds {name} without its {lacks}",
+                                  f"{prefix}.{other} beside it",
+                                  "downloading or copying the checkpoint again"))
 
 
 def _has_other_weights(path):

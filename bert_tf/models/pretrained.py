@@ -8,6 +8,7 @@ from bert_tf.storage import checksums, files, variables
 CONFIG = "model_config.json"
 TASK = "task.json"
 CHECKPOINT = "model"
+READ_OTHERWISE = "text was read otherwise where the model comes from, as its conversion said"
 
 
 class Saved:
@@ -25,6 +26,7 @@ class Saved:
     needed_head = None  # beginning of the paths of what `from_pretrained` never makes anew
     further_inputs = ()  # names of what a call may have beside ids, mask and types of tokens
     preprocessor_class = None  # from text to its inputs; None where the model takes ids alone
+    text_read_otherwise = False  # set by `from_pretrained`; see `says_read_otherwise`
 
     def options(self):
         """Return the options of this model beside its `ModelConfig`, a dict of plain values."""
@@ -63,11 +65,36 @@ def save_pretrained(folder, model, tokenizer=None):
         tokenizer = getattr(model if preprocessor is None else preprocessor, "tokenizer", None)
     with checksums.new_folder(folder) as temporary:
         model.config.save(os.path.join(temporary, CONFIG))
-        reading = {} if preprocessor is None else {"reading": preprocessor.reading()}
+        reading = {}
+        if preprocessor is not None or model.text_read_otherwise:
+            reading["reading"] = preprocessor and preprocessor.reading()
         files.write_json(os.path.join(temporary, TASK), {**model.task_config(), **reading})
         variables.write_variables(os.path.join(temporary, CHECKPOINT), values)
         if tokenizer is not None:
             tokenizer.save(temporary)
+
+
+def says_read_otherwise(task):
+    """Return whether text was read otherwise than we read it where a model comes from.
+
+    Its labels of text would be others here, so that it takes token ids alone.
+
+    Args:
+        task: the content of its `task.json`, where `"reading": null` says so.
+    """
+    return task.get("reading", {}) is None
+
+
+def takes_no_text(name, otherwise):
+    """Return the message about a model, called `name`, where one that takes text is wanted.
+
+    Args:
+        name: a path, perhaps with its flag.
+        otherwise: what `says_read_otherwise` gives of it.
+    """
+    if otherwise:
+        return f"{name} takes no text, token ids alone: {READ_OTHERWISE}"
+    return explain(f"{name} takes no text", "a model with a tokenizer that reads text")
 
 
 def float_variables(model, target, attempt):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import EncoderModel
-from bert_tf.models.pretrained import CHECKPOINT
+from bert_tf.models.pretrained import CHECKPOINT, READ_OTHERWISE
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.saved_model.int8_weights import Int8Weights
 from bert_tf.saved_model.quantize import MAX_LOSS, int8_weights
@@ -186,9 +186,8 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     preprocessor = getattr(model, "preprocessor", None)
     try:
         # That of the preprocessor, whose resources the exported graph holds.
-        if task.get("reading", {}) is None:
-            raise NoTextError("text was read otherwise where the model comes from, as its "
-                              "conversion said")
+        if model.text_read_otherwise:
+            raise NoTextError(READ_OTHERWISE)
         tokenizer = load_tokenizer(model_folder) if preprocessor is None else preprocessor.tokenizer
     except NoTextError as error:
         tokenizer = None

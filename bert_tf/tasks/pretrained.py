@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 
 from bert_tf.config import ModelConfig
@@ -68,10 +69,11 @@ class Saved:
                 f"{self.source}, of the task {saved_task!r}, as {task!r}: it holds no {needed}…",
                 "a model with a masked-LM head"))
         config = self.config.replace(**(config or {}))
-        if model_class.preprocessor_class and "preprocessor" not in options:
-            options["preprocessor"] = _preprocessor(
-                model_class.preprocessor_class, self.folder, reading, config,
-                options.get("name"))
+        read_by = functools.partial(_preprocessor, model_class.preprocessor_class, self.folder,
+                                    config=config, name=options.get("name"))
+        reads_text = model_class.preprocessor_class and "preprocessor" not in options
+        if reads_text:
+            options["preprocessor"] = read_by(reading)
         tensors, encoder = self.tensors, f"{config.family}/"
         if options.get("name") and task == "encoder":  # the paths of its variables begin with it
             family, encoder = encoder, f"{options['name']}/"
@@ -85,6 +87,10 @@ class Saved:
                    if name in options and _known_as(now.get(name)) != _known_as(saved.get(name))}
         new_heads = bool(task != saved_task or changed)
         unused = _head_of(task != saved_task, changed)
+        if reading is None and not unused:
+            _keep_ids_alone(model, self.folder)
+        elif reading is None and reads_text:  # a new head learns from text as we read it
+            model.preprocessor = read_by({})
         _assign(model, encoder, self, {name: value for name, value in tensors.items()
                                        if not (unused and name.startswith(unused))}, new_heads)
         return model
@@ -141,6 +147,13 @@ def _preprocessor(preprocessor_class, folder, reading, config, name):
     if preprocessor.seq_length > config.longest:
         preprocessor.resize(config.longest)
     return preprocessor
+
+
+def _keep_ids_alone(model, folder):
+    """Mark a model whose text none of our preprocessors reads as it was, so that it is saved so."""
+    model.text_read_otherwise = True
+    with contextlib.suppress(UsageError):  # rules that we do not run
+        model.tokenizer = load_tokenizer(folder)
 
 
 def _head_of(another_task, changed):

@@ -14,7 +14,11 @@ STEP = "a step", ("a larger accumulate_steps, gradient_checkpointing, a smaller 
 
 @contextlib.contextmanager
 def explained_want_of_memory(of):
-    """Turn TensorFlow's error into one line with what to try; `of` is `MODEL` or `STEP`."""
+    """Turn TensorFlow's error into one line with what to try.
+
+    Args:
+        of: `MODEL`, `STEP` or another pair of str: what does not fit, and what to try.
+    """
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:

@@ -9,9 +9,10 @@ import pytest
 import bert_tf
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.embedder import loaded
-from bert_tf.errors import UsageError
+from bert_tf.errors import NoTextError
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import signatures
+from bert_tf.tokenization.load import load_tokenizer
 
 CROSS_ENCODER, TAGGER = "bert_cross_encoder", "bert_ner_cased"
 
@@ -65,12 +66,22 @@ def test_where_text_would_get_other_labels_none_is_read(folder, tmp_path, stated
     assert re.search(f"it takes no text: .*{message}", read.notes[-1])
     path = str(tmp_path / "ours")
     ours.write(read, path)
-    with pytest.raises(UsageError, match="was given text and has no preprocessor"):
-        bert_tf.from_pretrained(path).predict(["text"])
+    message = "takes no text, token ids alone: text was read otherwise where the model comes from"
+    with pytest.raises(NoTextError, match=f"^{path} {message}"):
+        loaded(path)  # of `evaluate --reranker`
+    model = bert_tf.from_pretrained(path)
+    with pytest.raises(NoTextError, match=message):
+        model.predict(["text"])
     served = signatures(load_served(path))
     assert "encode_ids" in served and not {"predict", "encode"} & served.keys()
-    encoder = bert_tf.from_pretrained(path, "embedder")
-    assert encoder.preprocessor is not None
+    model.save_pretrained(tmp_path / "again")
+    again = ours.read(str(tmp_path / "again"))
+    assert again.task == read.task and load_tokenizer(again.tokenizer)
+    # A head of other labels, or of another task, learns from text as we read it.
+    fresh = bert_tf.from_pretrained(path, labels=["similarity"])
+    fresh.save_pretrained(tmp_path / "fresh")
+    assert ours.read(str(tmp_path / "fresh")).task["reading"] == fresh.preprocessor.reading()
+    assert bert_tf.from_pretrained(path, "embedder").preprocessor is not None
     assert hf_safetensors.write(read, str(tmp_path / "back")) == [
         "how text was read where the model comes from"]
 

@@ -171,18 +171,35 @@ def test_a_text_is_left_to_train_on(folder):
     assert len(texts["train"]) == 1 and len(texts["dev"]) > 1
 
 
-@pytest.mark.parametrize("name", ["load_teacher", "build_student"])
-def test_a_model_that_does_not_fit_is_told(name, monkeypatch):
-    def build(*arguments, **options):
-        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+def _out_of_memory(*arguments, **options):
+    raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 
+
+def _of_few_texts(folder, name):
+    """Options of a quick run called `name`."""
+    (folder / "few.txt").write_text("the film\n\nthe end\n\na film\n")
+    return distill.DistillConfig(**vars(distill._parser().parse_args(arguments(
+        folder, "--static", "--input", str(folder / "few.txt"), name=name))))
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("load_teacher", "the teacher does not fit .*; try a smaller teacher or"),
+    ("build_student", "the model .*; try a smaller model or")])
+def test_a_model_that_does_not_fit_is_told(name, message, monkeypatch):
     options = complete(distill.DistillConfig(teacher="teacher", input="texts", output_dir="run"))
     run = run_module.DistillationRun(options, tf.distribute.get_strategy())
     run.seq_length = run.features = lambda *arguments: None
     monkeypatch.setattr(run_module, "load_teacher", lambda *arguments, **options: None)
-    monkeypatch.setattr(run_module, name, build)
-    with pytest.raises(BertTfError, match="out of memory: the model .*; try a smaller model or"):
+    monkeypatch.setattr(run_module, name, _out_of_memory)
+    with pytest.raises(BertTfError, match=f"out of memory: {message}"):
         run.train({})
+
+
+def test_answers_that_do_not_fit_are_told(folder, monkeypatch, eager):
+    monkeypatch.setattr(run_module, "teacher_outputs", _out_of_memory)
+    with pytest.raises(BertTfError, match="out of memory: asking the teacher does not fit .*; try "
+                                          "a smaller teacher, a smaller --max_seq_length or"):
+        distill.distill(_of_few_texts(folder, "asked_too_much"))
 
 
 def test_what_has_failed_takes_no_memory_after_it(folder, monkeypatch, eager):
@@ -194,11 +211,8 @@ def test_what_has_failed_takes_no_memory_after_it(folder, monkeypatch, eager):
         raise BertTfError("the machine failed")
 
     monkeypatch.setattr(run_module, "train", train)
-    (folder / "few.txt").write_text("the film\n\nthe end\n\na film\n")
-    options = distill.DistillConfig(**vars(distill._parser().parse_args(arguments(
-        folder, "--static", "--input", str(folder / "few.txt"), name="failed"))))
     with pytest.raises(BertTfError, match="the machine failed"):
-        distill.distill(options)
+        distill.distill(_of_few_texts(folder, "failed"))
     assert held and all(variable.value.read_value().shape == () for variable in held)
 
 

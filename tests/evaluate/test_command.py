@@ -242,4 +242,4 @@ def test_a_model_that_takes_token_ids_alone(folder, tmp_path, capsys):
     task.write_text(json.dumps(json.loads(task.read_text()) | {"reading": None}))
     words = ["--model", str(tmp_path / "ids")]
     assert measure(folder, "model", tmp_path / "out", *words) == 2
-    assert "ids takes no text, token ids alone; expected" in capsys.readouterr().err
+    assert "ids takes no text, token ids alone: text was read otherwise" in capsys.readouterr().err

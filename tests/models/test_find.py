@@ -95,10 +95,12 @@ def test_a_damaged_file_is_no_other_kind(tmp_path):
         find_model(str(tmp_path))
 
 
-def test_a_checkpoint_whose_data_did_not_arrive(tmp_path):
-    _fill(tmp_path, "bert_config.json", "bert_model.ckpt.index")
-    with pytest.raises(BertTfError, match="holds bert_model.ckpt.index without its data; expected "
-                                          "bert_model.ckpt.data-00000-of-00001 beside it"):
+@pytest.mark.parametrize(("there", "lacks", "missing"), [
+    ("index", "data", "data-00000-of-00001"), ("data-00000-of-00001", "index", "index")])
+def test_a_checkpoint_of_which_half_did_not_arrive(there, lacks, missing, tmp_path):
+    _fill(tmp_path, "bert_config.json", f"bert_model.ckpt.{there}")
+    with pytest.raises(BertTfError, match=f"holds bert_model.ckpt.{there} without its {lacks}; "
+                                          f"expected bert_model.ckpt.{missing} beside it"):
         find_model(str(tmp_path))
 
 

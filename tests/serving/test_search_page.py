@@ -57,6 +57,8 @@ def test_no_search_by_a_model_whose_query_is_to_be_analysed(browser, address):
         page.wait_for_selector("#fields textarea")
         names = page.get_by_label("Signature").locator("option").all_inner_texts()
         assert "embed" in names and not [name for name in names if name.startswith("search")]
+        page.get_by_label("Signature").select_option("embed")
+        page.get_by_text("bert_tf.index search does it").wait_for()
 
 
 def test_the_nearest_passages_are_shown(browser, address):

@@ -27,7 +27,8 @@ class Backend(Protocol):
             inputs: `{name: list of str, or int array [B, S]}`; texts as the model reads them.
             deadline: a value of `time.monotonic()`, or None.
 
-        Returns: `{output: array}` of all of them with the batch as the first axis.
+        Returns: `{output: array}` of all of them with the batch as the first axis; outputs of text
+            may be left out.
 
         Raises:
             OutdatedError: another version answered than the one that `about` is of.

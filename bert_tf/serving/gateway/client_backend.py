@@ -119,7 +119,8 @@ class ClientBackend:
             self._known.pop(about.name, None)
             raise
         return {output: _column([row[output] for row in rows])
-                for rows, _ in answers for output in rows[0]}
+                for rows, _ in answers for output, value in rows[0].items()
+                if not isinstance(value, str | bytes | list)}  # text, which no protocol reads
 
     async def _answers(self, client, signature, parts, deadline):
         """The rows of all parts, and what the versions say of themselves, if it is the same."""
@@ -182,6 +183,5 @@ def _column(values):
     """The values of rows as an array; of rows with more and fewer of them these are padded."""
     sizes = {len(value) for value in values if np.ndim(value)}
     if len(sizes) > 1:
-        fill = "" if isinstance(max(values, key=len)[0], str) else 0
-        values = list(zip(*itertools.zip_longest(*values, fillvalue=fill), strict=True))
+        values = list(zip(*itertools.zip_longest(*values, fillvalue=0), strict=True))
     return np.array(values)

@@ -11,6 +11,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
+import os
 import time
 
 from bert_tf.serving.server.batching import model_batching
@@ -145,15 +146,15 @@ class ModelStore:
                 continue  # a folder that is away for a moment ends nothing
             kept = [version for number, version in sorted(model.versions.items())
                     if version.state in ("LOADING", "AVAILABLE")
-                    and versions.get(number, version.path) != version.path]
+                    and _is_other(versions.get(number, version.path), version.path)]
             missing = set(model.config.model_version_policy.specific.versions) - versions.keys()
-            if kept:
+            if missing:
+                self._say(name, f"no version {' '.join(map(str, sorted(missing)))} of {name} under "
+                                f"{model.config.base_path}, which its policy names")
+            elif kept:
                 self._say(name, f"version {kept[0].number} of {name} stays that of {kept[0].path}: "
                                 f"the one under {model.config.base_path} has the same number; try "
                                 "another number for it")
-            elif missing:
-                self._say(name, f"no version {' '.join(map(str, sorted(missing)))} of {name} under "
-                                f"{model.config.base_path}, which its policy names")
             elif not versions:
                 self._say(name, f"no versions of {name} under {model.config.base_path}: a version "
                                 "is a folder whose name is a number")
@@ -295,3 +296,11 @@ class ModelStore:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_other(path, loaded):
+    """Whether two paths differ in more than how they are written.
+
+    No file is asked: one on a disk that is away would stop the event loop.
+    """
+    return os.path.normpath(path) != os.path.normpath(loaded)

@@ -11,8 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.models.families import INPUTS
+from bert_tf.models.pretrained import takes_no_text
 from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tokenization.datasets import analysed_batches
 from bert_tf.tokenization.morphemes import pretokenize
@@ -176,6 +177,8 @@ class TakesText:
     def need_preprocessor(self):
         """Raise UsageError unless the model has a preprocessor."""
         if self.preprocessor is None:
+            if self.text_read_otherwise:
+                raise NoTextError(takes_no_text(self.name, True))
             name = self.preprocessor_class.__name__
             raise UsageError(explain(f"{self.name} was given text and has no preprocessor",
                                      "input_word_ids, input_mask and input_type_ids",

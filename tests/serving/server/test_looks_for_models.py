@@ -130,6 +130,24 @@ def test_the_same_number_under_another_base_path_is_told_and_not_loaded(
         assert caplog.messages.count(told) == 1
 
 
+def test_what_is_told_of_another_base_path(tmp_path, quick_looks, caplog):
+    def configure(more="", **paths):
+        write_config(tmp_path, text="model_config_list {%s}" % " ".join(  # noqa: UP031 — braces
+            f'config {{ name: "{name}" base_path: "{path}" model_platform: "tensorflow" {more} }}'
+            for name, path in paths.items()))
+
+    for name in ("m", "n", "other"):
+        add_version(tmp_path / name)
+    with running(settings_of(tmp_path), watch=True) as (_, core):
+        configure(m=f"{tmp_path}//n/../m", n=tmp_path / "n")
+        wait_until(lambda: states(core, "n") == {1: "AVAILABLE"}, "the configuration is taken")
+        assert "stays that of" not in caplog.text  # it is the same folder
+        configure(m=tmp_path / "other",
+                  more="model_version_policy { specific { versions: [1, 7] } }")
+        told = f"no version 7 of m under {tmp_path}/other, which its policy names"
+        wait_until(lambda: told in caplog.messages, told)  # rather than that 1 stays
+
+
 def test_a_version_that_comes_back_while_it_unloads_is_that_of_its_base_path(
         tmp_path, quick_looks, monkeypatch):
     for name in ("m", "n", "other"):

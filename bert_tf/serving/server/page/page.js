@@ -97,9 +97,11 @@ async function loadSignatures(wanted) {
     found.signatures = describe(metadata);
     if (found.signatures.describe) found.description = await describedBy(path);
     found.hasAttention = !hasKey() && await get(attentionPath(model, number));
-    // Its passages were analysed, which nothing here can do with a query.
-    const indexes = found.description.pretokenize ? [] : await get(indexesPath(model, told));
-    Object.assign(found.signatures, searches(found.signatures, indexes, told));
+    const indexes = await get(indexesPath(model, told));
+    // Passages of such a model were analysed, which nothing here can do with a query.
+    found.isUnsearched = found.description.pretokenize && indexes.length > 0;
+    Object.assign(found.signatures,
+      found.isUnsearched ? {} : searches(found.signatures, indexes, told));
   } finally {
     if (own === loads) {
       chosen = found;
@@ -133,7 +135,9 @@ function showForm() {
   history.replaceState(null, "", `#${[$("model").value, name].map(encodeURIComponent).join("/")}`);
   const view = viewOf(name, chosen.signatures[name], chosen.description);
   $("about").textContent = joined(" ", view.about, chosen.description.pretokenize &&
-    `Text has to be split into ${chosen.description.pretokenize} for this model.`);
+    `Text has to be split into ${chosen.description.pretokenize} for this model.`,
+    name === "embed" && chosen.isUnsearched &&
+    "So has a query: bert_tf.index search does it and searches the model's indexes.");
   fill($("fields"), ...view.fields.map((field) =>
     element("label", {}, field.label,
       element("textarea", { name: field.name, rows: field.rows ?? 2, dir: "auto",
