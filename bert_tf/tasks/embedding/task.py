@@ -129,7 +129,7 @@ class Embedding(TaskType):
         table, rows = table_of(examples, model.table_class(model.prompts))
         read, truncated = table.features(model)
         longer = set(truncated.tolist())
-        return Features(read, np.arange(len(table.texts)),
+        return Features(read, np.arange(len(table.texts)), model.preprocessor.window,
                         truncated=sum(not longer.isdisjoint(row) for row in rows))
 
     def predict(self, model, examples):
@@ -142,7 +142,8 @@ class Embedding(TaskType):
         vectors = np.zeros((len(features), model.width), np.float32)
         for rows, found, _ in self.outputs(model, features):
             vectors[rows] = found
-        return _lines(examples, *table_of(examples, TextTable(model.prompts)), vectors)
+        table, rows = table_of(examples, TextTable(model.prompts), features)
+        return _lines(examples, table, rows, vectors)
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signature `embed`."""
@@ -204,15 +205,18 @@ def _label(example):
     return example.label
 
 
-def table_of(examples, table):
+def table_of(examples, table, features=None):
     """Return `(table, rows)`: an empty `TextTable` with the texts of examples, and of each example
-    the rows of its texts, a list."""
+    the rows of its texts, a list. With their `Features`, what is read alike is one text."""
     rows = []
     for example in examples:
         is_query = isinstance(example, QueryExample) and not example.is_labelled_pair
         first, *others = example.texts
         rows.append([table.add("query" if is_query else None, first),
                      *(table.add("passage" if is_query else None, other) for other in others)])
+    if features is not None:
+        joined = table.join(features.rows).tolist()
+        rows = [[joined[row] for row in own] for own in rows]
     return table, rows
 
 

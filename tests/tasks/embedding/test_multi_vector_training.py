@@ -69,7 +69,7 @@ def test_a_text_is_read_in_each_of_its_roles():
     assert features.rows["vector_mask"][0].tolist() == [1] * 6
     assert features.rows["input_mask"][0].tolist() == [1, 1, 1, 1, 0, 0]
     assert features.rows["vector_mask"][1].tolist() == [1, 0, 1, 1]
-    assert features.rows["positive_ids"].tolist() == [[2, 3]] * 2
+    assert [list(row) for row in features.rows["positive_ids"]] == [[2, 3]] * 2
 
 
 def tokenizing():

@@ -18,6 +18,8 @@ from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -105,6 +107,26 @@ def test_the_own_text_of_a_query_is_not_ranked(prompts, eager):
         nearer = [row for row in range(3) if row not in (at, other)
                   and passages[row] @ query >= passages[other] @ query]
         assert line["ranks"] == [1 + len(nearer)]
+
+
+@pytest.mark.parametrize("name, kind", [("embed", SentenceEmbedder), ("sparse", SparseEmbedder)])
+def test_texts_in_windows_are_measured_as_they_are_embedded(name, kind, eager):
+    model = make(kind)
+    model.preprocessor = TextPreprocessor(model.preprocessor.tokenizer, 6, long="windows")
+    queries = [" ".join(f"w{(3 * at + place) % 20}" for place in range(9 + at))
+               for at in range(3)]
+    examples = [QueryExample(query, query, (f"w{at}",)) for at, query in enumerate(queries)]
+    lines = make_type(find_task(name), options(task=name)).predict(model, examples)
+    np.testing.assert_allclose([line["score"] for line in lines], model.scores(
+        queries, ["w0", "w1", "w2"]), rtol=1e-5)
+
+
+def test_texts_that_are_read_alike_are_one_text(eager):
+    examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", (" w3",)),
+                QueryExample("2", " w2", ("w5",))]
+    lines = make_type(find_task("embed"), options(task="embed")).predict(make(), examples)
+    assert [line["ranks"] for line in lines[::2]] == [[1, 2]] * 2
+    assert lines[1]["ranks"][0] <= 2
 
 
 def test_vectors_that_are_not_finite_are_no_measurement(eager):
