@@ -243,6 +243,8 @@ class _BatchMaker:
                 part = tf.gather(values, members).to_tensor(
                     self.fills.get(name, _IGNORED),
                     shape=tf.stack([tf.size(members, tf.int64), width]))
+                if self.lists is not None and name.endswith("mask"):
+                    part *= tf.cast(present, part.dtype)[:, tf.newaxis]  # none of no text
                 batch[name] = self._fold(tf.ensure_shape(part, [members.shape[0], None]), width)
             else:
                 batch[name] = tf.gather(values, rows)

@@ -5,10 +5,12 @@ import hashlib
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.tables import BadRow
 from bert_tf.data.task_input import Features, Ragged, Shared, TaskInput
 from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.prompts import PASSAGE, QUERY, prompted
 from bert_tf.tasks.base.text_features import read_texts, truncated_rows
+from bert_tf.tasks.embedding.check import KINDS, kind_of
 from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tokenization.morphemes import pretokenize
 
@@ -121,8 +123,11 @@ def query_features(examples, model, options, teacher=None, crops=None):
         raise UsageError(explain(f"training of vectors of texts read in windows "
                                  f"(long={model.preprocessor.long!r})", "long='head'"))
     table = model.table_class(model.prompts, *([] if teacher is None else [teacher.prompts]))
-    kinds = (None, None) if any(example.is_labelled_pair or not example.positives
-                                for example in examples) else ("query", "passage")
+    labelled = any(example.is_labelled_pair for example in examples)
+    alone = not any(example.positives for example in examples)
+    # Texts alone are equals, but where roles are read otherwise: there each is read in both.
+    by_role = issubclass(model.table_class, RoleTable)
+    kinds = (None, None) if labelled or alone and not by_role else ("query", "passage")
     rows = []
     given = [(number, example, query, positives) for number, example in enumerate(examples)
              for query, *positives in (crops(example.query) if crops else [
@@ -142,11 +147,11 @@ def query_features(examples, model, options, teacher=None, crops=None):
     example_of = np.array([number for number, *_ in rows], np.int64)
     ids = np.append(1 + table.join(read), 0).astype(np.int32)  # 0 of none, whose row is -1
     positive_ids = _positive_ids(table, kinds[1], lists, ids, example_of if crops else None)
-    if options.loss == "vectors" and not any(example.positives for example in examples):
+    if options.loss == "vectors" and alone:
         lists = lists[:, :1]  # nothing is learned from a text's second vector
     arrays = {"text_ids": ids[lists], "positive_ids": positive_ids}
-    if any(example.scores is not None for example in examples):
-        scores = _padded([scores for *_, scores in rows], 0, np.float32)
+    scores = _padded([scores for *_, scores in rows], 0, np.float32)
+    if labelled or scores.shape[1] > 1:  # else they are of positives alone, of no use
         # A cosine is at most 1; other losses know of scores their order or their differences.
         arrays["scores"] = scores / max(1, scores.max()) if options.loss == "cosine" else scores
     count = len(set(example_of[np.isin(lists, truncated).any(axis=1)].tolist()))
@@ -217,8 +222,18 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=
 
     Returns: tf.data.Dataset of dicts, see `query_features`; the last batch of a pass is filled
         with rows whose `example_weights` are 0.
+
+    Raises:
+        BertTfError: a BadRow, which is raised itself, or examples of several kinds.
+        UsageError: the model cannot learn from such examples.
     """
-    features = query_features(list(examples), model, loss or model.training_loss,
+    examples = list(examples)
+    for example in examples:
+        if isinstance(example, BadRow):
+            raise example
+    if kind_of(examples) == KINDS[0] and issubclass(model.table_class, RoleTable):
+        raise UsageError(explain(f"{examples[0].where}: {KINDS[0]} for {model.name}", KINDS[1]))
+    features = query_features(examples, model, loss or model.training_loss,
                               crops=crops and RandomCrops(crops, seed))
     made = TaskInput(features, batch_size, seed, False, model.config.padding_id, epochs=epochs)
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import Features
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.retrieval.metrics import metrics_of_ranks
+from bert_tf.retrieval.metrics import chance_notes, metrics_of_ranks
 from bert_tf.retrieval.search import of_length_1
 from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.query_examples import QueryExample
@@ -17,6 +17,7 @@ from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
 from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tasks.embedding.encoder import TextEncoder
 from bert_tf.tasks.embedding.features import TextTable, query_features
+from bert_tf.tasks.embedding.losses.table import check_widths
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.options import EmbeddingLoss
@@ -25,6 +26,7 @@ from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS, load_teacher
 from bert_tf.tokenization.morphemes import analyse
 
 _CUTOFFS = (1, 10)  # of the recall
+_MUCH_MISSING = 0.5  # of the texts of lists, from which on a note says it
 _PAIRS, _QUERIES, _TEXTS = KINDS
 
 
@@ -112,20 +114,14 @@ class Embedding(TaskType):
         """See `TaskType.features`: a row for each positive; for prediction one for each text."""
         if training:
             _tell_products(self.loss, model)
-            widths = self.loss.matryoshka_widths or ()
-            widest = max(widths, default=0)
-            odd = [width for width in (*widths, model.width) if width % 2]
-            if self.loss.loss == "angle" and odd:  # halves are real and imaginary parts
-                raise UsageError(explain(f"--loss angle of vectors of {odd[0]} components",
-                                         "even widths"))
-            if widest > model.width:
-                raise UsageError(explain(f"--matryoshka_widths {widest} of vectors of "
-                                         f"{model.width} components", f"at most {model.width}"))
+            check_widths(self.loss, model.width)
             crops = self.options.crops and RandomCrops(self.options.crops, self.options.seed)
             if not crops:
                 _check_dropout(kind_of(examples), self.loss, model.config)
             teacher = load_teacher(self.loss, model) if self.loss.teacher else None
-            return query_features(examples, model, self.loss, teacher, crops)
+            features = query_features(examples, model, self.loss, teacher, crops)
+            _tell_missing(features.lists)
+            return features
         table, rows = table_of(examples, model.table_class(model.prompts))
         read, truncated = table.features(model)
         longer = set(truncated.tolist())
@@ -172,19 +168,32 @@ class Embedding(TaskType):
         return similarity_metrics([label == labels[-1] for label in truth], scores)
 
     def notes(self, examples, predictions, metrics):
-        """See `TaskType.notes`: the same vector for all texts."""
+        """See `TaskType.notes`: the same vector for all texts, ranks no better than by chance."""
         scores = {line["score"] for line in predictions}
         if len(scores) == 1 < len(predictions):
             return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
-        return []
+        if "ranks" not in predictions[0]:
+            return []
+        texts = {text for example in examples for text in example.texts[1:]}
+        return chance_notes(metrics, [(len(texts), len(line["ranks"])) for line in predictions])
 
 
 def _tell_products(loss, model):
     """Say where vectors learn by other similarities than those that they are compared by."""
     by_products = loss.similarity == "dot" or loss.loss == "margin_mse" and not loss.similarity
-    if type(loss) is EmbeddingLoss and by_products and not model.pooling.normalize:
+    # The first components of a vector of length 1 have another length.
+    differ = not model.pooling.normalize or loss.matryoshka_widths
+    if type(loss) is EmbeddingLoss and by_products and differ:
         print(f"note: --loss {loss.loss} is of dot products here; models are chosen, and vectors "
               "searched, by cosines")
+
+
+def _tell_missing(lists):
+    """Say where most texts of the batches are none, as a row with many hard negatives has them."""
+    share = np.mean(lists < 0)
+    if share > _MUCH_MISSING:
+        print(f"note: a row has {lists.shape[1] - 2} hard negatives and most have fewer: "
+              f"{share:.0%} of the texts of a batch are empty; try --negatives N to leave some out")
 
 
 def _check_dropout(kind, loss, config):

@@ -13,8 +13,9 @@ from harness import mirrored
 from text_models import CONFIG
 
 import bert_tf
+from bert_tf.data.tables import BadRow
 from bert_tf.data.task_input import TaskInput
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
@@ -123,6 +124,17 @@ def test_texts_in_windows_are_refused():
     model.preprocessor = TextPreprocessor(model.preprocessor.tokenizer, 6, long="windows")
     with pytest.raises(UsageError, match=r"\(long='windows'\); expected long='head'"):
         query_features(queries(4), model, EmbeddingLoss())
+
+
+def test_what_keras_cannot_learn_from(write_file):
+    path = write_file("a.tsv", "query\tpositive\nw1\tw2\nw3\t \n")
+    with pytest.raises(BadRow, match="a.tsv line 3: empty positive"):
+        bert_tf.query_batches(list(bert_tf.read_queries(path)), make(), 2, seed=1)
+    scored = [QueryExample("0", "w1", ("w2",), scores=(1.0,), where="a.tsv line 2")]
+    with pytest.raises(UsageError, match="a.tsv line 2: labelled pairs for sparse_embedder"):
+        bert_tf.query_batches(scored, make(SparseEmbedder), 1, seed=1)
+    with pytest.raises(BertTfError, match="queries with positives among labelled pairs"):
+        bert_tf.query_batches([*scored, QueryExample("1", "w1", ("w2",))], make(), 2, seed=1)
 
 
 @pytest.mark.parametrize("model", [
