@@ -181,9 +181,9 @@ class Embedding(TaskType):
 def _tell_products(loss, model):
     """Say where vectors learn by other similarities than those that they are compared by."""
     by_products = loss.similarity == "dot" or loss.loss == "margin_mse" and not loss.similarity
-    # The first components of a vector of length 1 have another length.
-    differ = not model.pooling.normalize or loss.matryoshka_widths
-    if type(loss) is EmbeddingLoss and by_products and differ:
+    if type(loss) is not EmbeddingLoss or not by_products:
+        return
+    if loss.matryoshka_widths or not model.pooling.normalize:  # first components are shorter than 1
         print(f"note: --loss {loss.loss} is of dot products here; models are chosen, and vectors "
               "searched, by cosines")
 
