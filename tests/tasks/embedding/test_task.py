@@ -149,6 +149,14 @@ def test_many_negatives_of_a_single_row_are_noted(eager, capsys):
     assert "note: a row has 6 hard negatives and most have fewer: 66%" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("widths", [None, (8,)])
+def test_dot_products_of_first_components_are_noted(widths, capsys):
+    kind = make_type(find_task("embed"), options(task="embed", crops=None))
+    kind.loss = EmbeddingLoss(loss="in_batch", similarity="dot", matryoshka_widths=widths)
+    kind.features([QueryExample("0", "w0", ("w1",))], make(normalize=True), training=True)
+    assert ("is of dot products" in capsys.readouterr().out) == bool(widths)
+
+
 def test_vectors_that_are_not_finite_are_no_measurement(eager):
     model = make()
     table = model.encoder.backbone.embeddings.word_embeddings
