@@ -53,14 +53,30 @@ class Ragged:
         return tf.RaggedTensor.from_row_splits(self.values, self.splits, validate=False)
 
 
+class Shared:
+    """Rows that are lists of numbers, one list for many rows: Ragged `lists`, and int64 `[n]` which
+    of them each row has. In a batch they are as long as the longest of all, with 0 after the end.
+    """
+
+    def __init__(self, lists, which):
+        self.lists = lists
+        self.which = np.asarray(which, np.int64)
+
+    def __len__(self):
+        return len(self.which)
+
+    def __getitem__(self, index):
+        return self.lists[self.which[index]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Features:
     """The rows that a model is trained on or predicts.
 
     Attributes:
         rows: `input_word_ids` and `input_type_ids`, Ragged int32 without padding; labels, arrays
-            `[n, …]` or, one a token, Ragged; optional `example_weights` float32 `[n]`, and Ragged
-            `input_mask` where not all of a row is real.
+            `[n, …]`, Shared or, one a token, Ragged; optional `example_weights` float32 `[n]`, and
+            Ragged `input_mask` where not all of a row is real.
         example: int64 `[n]`, index of the example that each row is of.
         window: None, or the length of the windows that a row is split into: its ids are those of
             all its windows one after the other, all but the last one full.
@@ -202,8 +218,14 @@ class _BatchMaker:
         self.window = features.window
         self.lists = None if features.lists is None else tf.constant(features.lists)
         self.fills = {"input_word_ids": pad_id, **_FILLS}
-        self.rows = {name: values.tensor() if isinstance(values, Ragged) else tf.constant(values)
-                     for name, values in features.rows.items()}
+        self.shared, self.rows = {}, {}
+        for name, values in features.rows.items():
+            if isinstance(values, Shared):
+                self.shared[name] = (values.lists.tensor(), tf.constant(values.which),
+                                     int(values.lists.lengths.max()))
+            else:
+                self.rows[name] = (values.tensor() if isinstance(values, Ragged)
+                                   else tf.constant(values))
         self.of_rows = {name: tf.constant(values) for name, values in features.of_rows.items()}
 
     def __call__(self, rows, width):
@@ -221,9 +243,14 @@ class _BatchMaker:
                 part = tf.gather(values, members).to_tensor(
                     self.fills.get(name, _IGNORED),
                     shape=tf.stack([tf.size(members, tf.int64), width]))
+                if self.lists is not None and name.endswith("mask"):
+                    part *= tf.cast(present, part.dtype)[:, tf.newaxis]  # none of no text
                 batch[name] = self._fold(tf.ensure_shape(part, [members.shape[0], None]), width)
             else:
                 batch[name] = tf.gather(values, rows)
+        for name, (values, which, longest) in self.shared.items():
+            batch[name] = tf.gather(values, tf.gather(which, rows)).to_tensor(
+                0, shape=[rows.shape[0], longest])
         if self.of_rows:
             lists = tf.maximum(tf.gather(self.lists, rows), 0)
             batch |= {name: tf.gather(values, lists) for name, values in self.of_rows.items()}

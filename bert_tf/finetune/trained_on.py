@@ -30,7 +30,7 @@ def trained_on_notes(model, examples):
         return []
     with files.explained("read", path), files.open_binary(path) as stream:
         known = np.load(io.BytesIO(stream.read()), allow_pickle=False)
-    digests, numbers = _digests(examples)
+    digests, numbers = _digests(examples, mirrored=True)
     count = len(np.unique(numbers[np.isin(digests, known)]))
     if not count:
         return []
@@ -38,9 +38,9 @@ def trained_on_notes(model, examples):
             "on new ones they cannot say"]
 
 
-def _digests(examples):
+def _digests(examples, mirrored=False):
     """Return `(digests, numbers)`: uint64 `[n]`, and int64 `[n]`, the example that each is of."""
-    found = [content_digests(example) for example in examples]
+    found = [content_digests(example, mirrored) for example in examples]
     digests = b"".join(digest[:8] for each in found for digest in each)
     return (np.frombuffer(digests, np.uint64),
             np.repeat(np.arange(len(found)), list(map(len, found))))

@@ -5,6 +5,9 @@ uses too (Thakur et al. 2021): gains of NDCG are the relevances themselves, a qu
 relevant document in its ranking counts 0.
 """
 
+import functools
+import math
+
 import numpy as np
 
 from bert_tf.errors import BertTfError, explain
@@ -96,3 +99,24 @@ def metrics_of_ranks(ranks, cutoffs=(1, 5, 10, 100)):
         relevances.append(np.zeros(max(own), int))
         relevances[-1][np.array(own) - 1] = 1
     return ranking_metrics(relevances, [np.ones(len(own)) for own in ranks], cutoffs)
+
+
+def chance_notes(metrics, sizes):
+    """Return a line, in a list, where an MRR is no better than that of an order by chance.
+
+    Args:
+        metrics: of `metrics_of_ranks`.
+        sizes: `(candidates, relevant)` of each query.
+    """
+    chance = float(np.mean([_by_chance(*size) for size in sizes]))
+    name = f"mrr@{DEPTH}"
+    return [] if metrics[name] > chance else [
+        f"{name} {metrics[name]:.4f} is no better than {chance:.4f}, as of an order by chance"]
+
+
+@functools.lru_cache
+def _by_chance(candidates, relevant):
+    """Return the mean reciprocal rank at `DEPTH` over all orders of candidates."""
+    orders = math.comb(candidates, relevant)
+    return sum(math.comb(candidates - rank, relevant - 1) / orders / rank
+               for rank in range(1, min(DEPTH, candidates) + 1))

@@ -34,6 +34,11 @@ class Example(abc.ABC):
         return [self.content]
 
     @property
+    def mirrored(self):
+        """The same as `known_by` with its texts in the other order, where that says the same."""
+        return []
+
+    @property
     def texts(self):
         """Its texts, a list of str, which a vocabulary may be learned from."""
         return [text for text in self.content if text is not None]

@@ -42,6 +42,11 @@ class QueryExample(Example):
         return [[self.query, positive] for positive in self.positives] or [[self.query]]
 
     @property
+    def mirrored(self):
+        """See `Example.mirrored`: the query as the positive of each of its positives."""
+        return [[positive, self.query] for positive in self.positives]
+
+    @property
     def label(self):
         """The number of a labelled pair, else None."""
         return self.scores[0] if self.is_labelled_pair else None

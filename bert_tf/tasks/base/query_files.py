@@ -42,6 +42,7 @@ ROLES = {
               "is_duplicate", "Quality", "label"),
     "id": ("id", "guid", "index", "qid"),
 }
+_IDS_OF_QUERIES = ("qid",)  # which rows with other texts of a query repeat
 _FLAGS = {"query": "text", "positive": "text_b", "score": "label", "id": "id"}
 _ENTAILMENT = {"entailment": True, "contradiction": False, "neutral": None, "not_entailment": None,
                "-": None}  # whether a text matches; None: neither a positive nor a hard negative
@@ -111,7 +112,8 @@ def read_queries(path, columns=None, form=AS_FOUND):
 
     meanings = _meanings(found, rows())
     if meanings is None:
-        return attempts(rows(), functools.partial(_example, found))
+        examples = attempts(rows(), functools.partial(_example, found))
+        return _numbered(examples) if found.id in _IDS_OF_QUERIES else examples
     return _joined(attempts(rows(), functools.partial(_judged, found, meanings)))
 
 
@@ -174,11 +176,24 @@ def _lines(path, form):
                 yield error
 
 
+def _numbered(examples):
+    """Give the further rows of a query ids of their own: `q1`, `q1.2` …"""
+    counts = collections.Counter()
+    for example in examples:
+        if not isinstance(example, BadRow):
+            counts[example.id, example.query] += 1
+            count = counts[example.id, example.query]
+            if count > 1:
+                example = dataclasses.replace(example, id=f"{example.id}.{count}")
+        yield example
+
+
 def _example(columns, number, where, row):
     query = check_text(where, row[columns.query], columns.query)
-    positives = _texts(where, row, columns.positives)
     # A number beside a positive alone would make it a labelled pair.
-    negatives = _texts(where, row, columns.negatives, optional=columns.score is None)
+    given = (_texts(where, row, columns.positives),
+             _texts(where, row, columns.negatives, optional=columns.score is None))
+    positives, negatives = (tuple(dict.fromkeys(texts)) for texts in given)
     if columns.positives and not positives:
         raise BadRow(explain(f"{where}: no {columns.positives[0]}", "a text beside the query"))
     both = sorted(set(positives).intersection(negatives))
@@ -186,14 +201,14 @@ def _example(columns, number, where, row):
         raise BadRow(explain(f"{where}: {short(both[0])} is a positive and a negative",
                              "one of the two"))
     scores = None if columns.score is None else _scores(
-        where, columns.score, row.get(columns.score), len(positives), len(negatives))
+        where, columns.score, row.get(columns.score), *given)
     return QueryExample(_id(number, where, row, columns), query, positives, negatives, scores,
                         where=where)
 
 
 def _texts(where, row, names, optional=False):
-    """Return the different texts of columns, a tuple; of a list those in it, of None none, nor of
-    a blank where it is one of several or optional."""
+    """Return the texts of columns, a list; of a list those in it, of None none, nor of a blank
+    where it is one of several or optional."""
     texts = []
     for name in names:
         value = row.get(name)
@@ -202,19 +217,26 @@ def _texts(where, row, names, optional=False):
         if isinstance(value, str) and _is_plural(name) and value.lstrip().startswith("["):
             value = _json(where, name, value)
         texts += value if isinstance(value, list) else [value]
-    return tuple(dict.fromkeys(check_text(where, text, names[0]) for text in texts))
+    return [check_text(where, text, names[0]) for text in texts]
 
 
 def _scores(where, name, value, positives, negatives):
-    """Return the scores, as many as texts; a number beside one negative is their difference."""
+    """Return the scores of the different texts; a number beside one negative is their
+    difference."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = _json(where, name, value)
     values = [_number(where, name, each) for each in (
         value if isinstance(value, list) else [value])]
-    if len(values) == 1 and positives == negatives == 1:
+    texts = [*positives, *negatives]
+    places = {}  # of each text the first
+    for place, text in enumerate(texts):
+        places.setdefault(text, place)
+    if len(values) == 1 and len(set(positives)) == len(set(negatives)) == 1:
         return (values[0], 0.0)
-    if len(values) != positives + negatives:
-        raise BadRow(explain(f"{where}: {len(values)} {name} of {positives + negatives} texts",
+    if len(values) == len(texts):
+        return tuple(values[place] for place in places.values())
+    if len(values) != len(places):
+        raise BadRow(explain(f"{where}: {len(values)} {name} of {len(texts)} texts",
                              "one for each positive, then each negative"))
     return tuple(values)
 

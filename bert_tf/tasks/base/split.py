@@ -50,7 +50,8 @@ def _units(examples, seed):
     """Return lists of indices of what stays together, in a drawn order."""
     members, leader = collections.defaultdict(list), {}
     digests = [content_digests(example) for example in examples]
-    groups = [example.groups or own for example, own in zip(examples, digests, strict=True)]
+    groups = [(*(example.groups or own), *mirrored) for example, own, mirrored in zip(
+        examples, digests, _mirrors(examples, digests), strict=True)]
 
     def find(group):
         """Return the one that stands for all groups that examples join with this one."""
@@ -71,12 +72,23 @@ def _units(examples, seed):
     return sorted(members.values(), key=draw)
 
 
-def content_digests(example):
+def _mirrors(examples, digests):
+    """Yield what joins each example with those that are the same mirrored: a list of bytes."""
+    known = {digest for own in digests for digest in own}
+    for example, own in zip(examples, digests, strict=True):
+        mirrored = map(_digest, example.mirrored)
+        yield [min(pair) for pair in zip(own, mirrored, strict=False) if pair[1] in known]
+
+
+def content_digests(example, mirrored=False):
     """Return hashes of what an example is recognized by, see `Example.known_by`, composed (NFC) or
-    not: list of bytes."""
-    return [hashlib.blake2b(json.dumps([text and composed(text) for text in content]).encode(),
-                            digest_size=16).digest()
-            for content in example.known_by]
+    not: list of bytes; if wanted, also of what it is `mirrored`."""
+    return list(map(_digest, [*example.known_by, *(example.mirrored if mirrored else ())]))
+
+
+def _digest(content):
+    return hashlib.blake2b(json.dumps([text and composed(text) for text in content]).encode(),
+                           digest_size=16).digest()
 
 
 def _strata(examples, units):

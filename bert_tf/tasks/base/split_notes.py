@@ -23,7 +23,8 @@ def split_notes(train, held_out, name="dev"):
     if measured - trained:
         notes.append(f"no train example has {_listed(measured - trained)}: it cannot be predicted")
     known = {digest for example in train for digest in content_digests(example)}
-    both = [example for example in held_out if not known.isdisjoint(content_digests(example))]
+    both = [example for example in held_out
+            if not known.isdisjoint(content_digests(example, mirrored=True))]
     if both:
         notes.append(f"{len(both)} of {len(held_out)} {name} examples are also train examples; the "
                      f"first: {both[0].where}")

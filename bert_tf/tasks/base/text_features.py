@@ -44,8 +44,7 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
         if problem != "single_label":
             raise UsageError(explain(f"class weights with problem={problem!r}", "single_label"))
         rows["example_weights"] = _weights(_single(examples, labels), labels, class_weights)
-    window = preprocessor.seq_length if preprocessor.long == "windows" else None
-    return Features(rows, np.arange(len(examples)), window,
+    return Features(rows, np.arange(len(examples)), preprocessor.window,
                     len(truncated_rows(rows, texts, preprocessor)))
 
 

@@ -53,6 +53,11 @@ class TextPreprocessor(Preprocessor):
         return {"seq_length": self.seq_length, "long": self.long, "stride": self.stride,
                 "pair": self.pair}
 
+    @property
+    def window(self):
+        """The length of the windows that a long text is read in, None where it is truncated."""
+        return self.seq_length if self.long == "windows" else None
+
     def limits(self):
         """See `Preprocessor.limits`."""
         return {"stride": self.seq_length - 2}

@@ -51,7 +51,19 @@ def suited_loss(options, examples, kind_of_loss=EmbeddingLoss):
     if options.batch_size > rows:
         raise UsageError(explain(f"--batch_size {options.batch_size} with {rows} train examples",
                                  "batches no larger than the data", f"--batch_size {rows}"))
+    if find_loss(loss).compares and not any(example.negatives for example in examples):
+        _check_others(loss, options, kind, examples)
     return loss
+
+
+def _check_others(loss, options, kind, examples):
+    """Refuse examples that have nothing beside them in a batch, of which the loss is always 0."""
+    if options.batch_size < 2:
+        raise UsageError(explain(f"--batch_size 1 with --loss {loss.loss}, which compares a pair "
+                                 "with others of its batch", "at least 2"))
+    if kind == KINDS[1] and len({text for example in examples for text in example.positives}) < 2:
+        raise BertTfError(explain(f"all {len(examples)} train examples have one positive, so that "
+                                  "no query has a negative", "different ones, or hard negatives"))
 
 
 def _check_options(loss):

@@ -1,11 +1,16 @@
 """Queries and their texts as what an embedder learns from."""
 
+import hashlib
+
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.data.task_input import Features, TaskInput
+from bert_tf.data.tables import BadRow
+from bert_tf.data.task_input import Features, Ragged, Shared, TaskInput
+from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.prompts import PASSAGE, QUERY, prompted
 from bert_tf.tasks.base.text_features import read_texts, truncated_rows
+from bert_tf.tasks.embedding.check import KINDS, kind_of
 from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tokenization.morphemes import pretokenize
 
@@ -42,6 +47,27 @@ class TextTable:
         """The texts of the rows with their prompts, a list of str."""
         return [text for text, *_ in self._rows]
 
+    @property
+    def roles(self):
+        """The role of each row, a list; all are of one where models read queries as passages."""
+        return [None] * len(self._rows)
+
+    def join(self, read):
+        """Let `add` and `find` give texts of one role that the model reads alike one row.
+
+        Such texts differ in case, in blanks, or after the end of what is read.
+
+        Args:
+            read: the rows of `features`.
+
+        Returns: int64 `[texts]`, the row of each: that of the first one that is read so.
+        """
+        first = {}
+        rows = [first.setdefault((role, _digest([part[row] for part in read.values()])), row)
+                for row, role in enumerate(self.roles)]
+        self._rows = dict(zip(self._rows, rows, strict=True))
+        return np.array(rows, np.int64)
+
     def features(self, model):
         """Return `(rows, truncated)`: the Ragged of `read_texts` as the model reads them, and which
         rows are truncated."""
@@ -57,9 +83,18 @@ class RoleTable(TextTable):
     def _read(self, kind, text):
         return *super()._read(kind, text), QUERY if kind == QUERY else PASSAGE
 
+    @property
+    def roles(self):
+        """See `TextTable.roles`."""
+        return [own for *_, own in self._rows]
+
     def rows_of(self, role):
         """Return the rows of a role, int64."""
-        return np.array([row for row, (*_, own) in enumerate(self._rows) if own == role], np.int64)
+        return np.array([row for row, own in enumerate(self.roles) if own == role], np.int64)
+
+
+def _digest(parts):
+    return hashlib.blake2b(b"".join(part.tobytes() for part in parts), digest_size=16).digest()
 
 
 def query_features(examples, model, options, teacher=None, crops=None):
@@ -75,16 +110,25 @@ def query_features(examples, model, options, teacher=None, crops=None):
 
     Returns:
         Features, in whose batches there are, beside `text_ids` `[b, k]` of the query, its positive
-        and its hard negatives (a text alone is its own positive), int32 `positive_ids` `[b, m]`, of
-        all its positives and of its own text where that is a passage (of all spans of its text,
-        where it is cropped), and, where examples have
+        and its hard negatives (a text alone is its own positive; texts that the model reads alike
+        have one id), int32 `positive_ids` `[b, m]`, of all its positives and of its own text where
+        that is a passage (of all spans of its text, where it is cropped), and, where examples have
         scores, float32 `scores` `[b, k - 1]`; with a teacher float32 `teacher` `[b, k, teacher's
         width]`.
+
+    Raises:
+        UsageError: the preprocessor reads texts in windows.
     """
+    if model.preprocessor.window:
+        raise UsageError(explain(f"training of vectors of texts read in windows "
+                                 f"(long={model.preprocessor.long!r})", "long='head'"))
     table = model.table_class(model.prompts, *([] if teacher is None else [teacher.prompts]))
-    kinds = (None, None) if any(example.is_labelled_pair or not example.positives
-                                for example in examples) else ("query", "passage")
-    queries, rows = {}, []
+    labelled = any(example.is_labelled_pair for example in examples)
+    alone = not any(example.positives for example in examples)
+    # Texts alone are equals, but where roles are read otherwise: there each is read in both.
+    by_role = issubclass(model.table_class, RoleTable)
+    kinds = (None, None) if labelled or alone and not by_role else ("query", "passage")
+    rows = []
     given = [(number, example, query, positives) for number, example in enumerate(examples)
              for query, *positives in (crops(example.query) if crops else [
                  (example.query, *(example.positives or [example.query]))])]
@@ -93,38 +137,57 @@ def query_features(examples, model, options, teacher=None, crops=None):
         positives = [table.add(kinds[1], text) for text in positives]
         negatives = [table.add(kinds[1], text)
                      for text in example.negatives[:options.negatives]]
-        queries.setdefault(query, {}).update(dict.fromkeys(positives))
         scores = example.scores or ()
         after = scores[len(positives):]
         for at, positive in enumerate(positives):
             rows.append((number, [query, positive, *negatives],
                          [*scores[at:at + 1], *after[:len(negatives)]]))
-    passages = {text for _, row, _ in rows for text in row[1:]}
-    for query, positives in queries.items():
-        own = table.find(kinds[1], table.given[query][1])
-        if own in passages:  # nothing is as similar to a query as its own text
-            positives[own] = None
-    if crops:  # spans of one text, which may overlap, are no negatives of each other
-        spans = {}
-        for number, row, _ in rows:
-            spans.setdefault(number, {}).update(dict.fromkeys(row))
-        for number, row, _ in rows:
-            queries[row[0]].update(spans[number])
     read, truncated = table.features(model)
     lists = _padded([row for _, row, _ in rows], -1)
-    if options.loss == "vectors" and not any(example.positives for example in examples):
+    example_of = np.array([number for number, *_ in rows], np.int64)
+    ids = np.append(1 + table.join(read), 0).astype(np.int32)  # 0 of none, whose row is -1
+    positive_ids = _positive_ids(table, kinds[1], lists, ids, example_of if crops else None)
+    if options.loss == "vectors" and alone:
         lists = lists[:, :1]  # nothing is learned from a text's second vector
-    positives = _padded([list(queries[row[0]]) for _, row, _ in rows], -1)
-    arrays = {"text_ids": lists + 1, "positive_ids": positives + 1}
-    if any(example.scores is not None for example in examples):
-        scores = _padded([scores for *_, scores in rows], 0, np.float32)
+    arrays = {"text_ids": ids[lists], "positive_ids": positive_ids}
+    scores = _padded([scores for *_, scores in rows], 0, np.float32)
+    if labelled or scores.shape[1] > 1:  # else they are of positives alone, of no use
         # A cosine is at most 1; other losses know of scores their order or their differences.
         arrays["scores"] = scores / max(1, scores.max()) if options.loss == "cosine" else scores
-    example_of = np.array([number for number, *_ in rows], np.int64)
     count = len(set(example_of[np.isin(lists, truncated).any(axis=1)].tolist()))
     of_rows = {} if teacher is None else {"teacher": _teacher_vectors(table, teacher)}
     return Features({**read, **arrays}, example_of, truncated=count, lists=lists.astype(np.int64),
                     of_rows=of_rows)
+
+
+def _positive_ids(table, kind, lists, ids, texts=None):
+    """Return the Shared lists of `positive_ids`, one for each query.
+
+    Args:
+        table: a `TextTable`.
+        kind: what its positives are to it.
+        lists: int `[n, k]`, rows of the table: query, positive, hard negatives.
+        ids: int32 `[texts + 1]`, of each row of the table, and 0 of none.
+        texts: int `[n]`, of which text each row's two are spans; None where they are none.
+    """
+    queries, numbers = ids[lists[:, 0]].tolist(), ids[lists]
+    found = {query: set() for query in queries}
+    for query, positive in zip(queries, numbers[:, 1].tolist(), strict=True):
+        found[query].add(positive)
+    passages = set(np.unique(numbers[:, 1:]).tolist())
+    for query, row in set(zip(queries, lists[:, 0].tolist(), strict=True)):
+        own = table.find(kind, table.given[row][1])
+        if own is not None and ids[own] in passages:  # nothing is as similar as its own text
+            found[query].add(int(ids[own]))
+    if texts is not None:  # spans of one text, which may overlap, are no negatives of each other
+        spans = {}
+        for text, row in zip(texts.tolist(), numbers.tolist(), strict=True):
+            spans.setdefault(text, set()).update(row)
+        for text, query in zip(texts.tolist(), queries, strict=True):
+            found[query] |= spans[text]
+    places = {query: place for place, query in enumerate(found)}
+    return Shared(Ragged.of_rows(list(map(sorted, found.values()))),
+                  [places[query] for query in queries])
 
 
 def _padded(rows, fill, dtype=np.int32):
@@ -159,8 +222,18 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=
 
     Returns: tf.data.Dataset of dicts, see `query_features`; the last batch of a pass is filled
         with rows whose `example_weights` are 0.
+
+    Raises:
+        BertTfError: a BadRow, which is raised itself, or examples of several kinds.
+        UsageError: the model cannot learn from such examples.
     """
-    features = query_features(list(examples), model, loss or model.training_loss,
+    examples = list(examples)
+    for example in examples:
+        if isinstance(example, BadRow):
+            raise example
+    if kind_of(examples) == KINDS[0] and issubclass(model.table_class, RoleTable):
+        raise UsageError(explain(f"{examples[0].where}: {KINDS[0]} for {model.name}", KINDS[1]))
+    features = query_features(examples, model, loss or model.training_loss,
                               crops=crops and RandomCrops(crops, seed))
     made = TaskInput(features, batch_size, seed, False, model.config.padding_id, epochs=epochs)
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import Features
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.retrieval.metrics import metrics_of_ranks
+from bert_tf.retrieval.metrics import chance_notes, metrics_of_ranks
 from bert_tf.retrieval.search import of_length_1
 from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.query_examples import QueryExample
@@ -17,6 +17,7 @@ from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
 from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tasks.embedding.encoder import TextEncoder
 from bert_tf.tasks.embedding.features import TextTable, query_features
+from bert_tf.tasks.embedding.losses.table import check_widths
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.options import EmbeddingLoss
@@ -25,6 +26,7 @@ from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS, load_teacher
 from bert_tf.tokenization.morphemes import analyse
 
 _CUTOFFS = (1, 10)  # of the recall
+_MUCH_MISSING = 0.5  # of the texts of lists, from which on a note says it
 _PAIRS, _QUERIES, _TEXTS = KINDS
 
 
@@ -112,24 +114,18 @@ class Embedding(TaskType):
         """See `TaskType.features`: a row for each positive; for prediction one for each text."""
         if training:
             _tell_products(self.loss, model)
-            widths = self.loss.matryoshka_widths or ()
-            widest = max(widths, default=0)
-            odd = [width for width in (*widths, model.width) if width % 2]
-            if self.loss.loss == "angle" and odd:  # halves are real and imaginary parts
-                raise UsageError(explain(f"--loss angle of vectors of {odd[0]} components",
-                                         "even widths"))
-            if widest > model.width:
-                raise UsageError(explain(f"--matryoshka_widths {widest} of vectors of "
-                                         f"{model.width} components", f"at most {model.width}"))
+            check_widths(self.loss, model.width)
             crops = self.options.crops and RandomCrops(self.options.crops, self.options.seed)
             if not crops:
                 _check_dropout(kind_of(examples), self.loss, model.config)
             teacher = load_teacher(self.loss, model) if self.loss.teacher else None
-            return query_features(examples, model, self.loss, teacher, crops)
+            features = query_features(examples, model, self.loss, teacher, crops)
+            _tell_missing(features.lists)
+            return features
         table, rows = table_of(examples, model.table_class(model.prompts))
         read, truncated = table.features(model)
         longer = set(truncated.tolist())
-        return Features(read, np.arange(len(table.texts)),
+        return Features(read, np.arange(len(table.texts)), model.preprocessor.window,
                         truncated=sum(not longer.isdisjoint(row) for row in rows))
 
     def predict(self, model, examples):
@@ -142,7 +138,8 @@ class Embedding(TaskType):
         vectors = np.zeros((len(features), model.width), np.float32)
         for rows, found, _ in self.outputs(model, features):
             vectors[rows] = found
-        return _lines(examples, *table_of(examples, TextTable(model.prompts)), vectors)
+        table, rows = table_of(examples, TextTable(model.prompts), features)
+        return _lines(examples, table, rows, vectors)
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signature `embed`."""
@@ -171,19 +168,32 @@ class Embedding(TaskType):
         return similarity_metrics([label == labels[-1] for label in truth], scores)
 
     def notes(self, examples, predictions, metrics):
-        """See `TaskType.notes`: the same vector for all texts."""
+        """See `TaskType.notes`: the same vector for all texts, ranks no better than by chance."""
         scores = {line["score"] for line in predictions}
         if len(scores) == 1 < len(predictions):
             return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
-        return []
+        if "ranks" not in predictions[0]:
+            return []
+        texts = {text for example in examples for text in example.texts[1:]}
+        return chance_notes(metrics, [(len(texts), len(line["ranks"])) for line in predictions])
 
 
 def _tell_products(loss, model):
     """Say where vectors learn by other similarities than those that they are compared by."""
     by_products = loss.similarity == "dot" or loss.loss == "margin_mse" and not loss.similarity
-    if type(loss) is EmbeddingLoss and by_products and not model.pooling.normalize:
+    if type(loss) is not EmbeddingLoss or not by_products:
+        return
+    if loss.matryoshka_widths or not model.pooling.normalize:  # first components are shorter than 1
         print(f"note: --loss {loss.loss} is of dot products here; models are chosen, and vectors "
               "searched, by cosines")
+
+
+def _tell_missing(lists):
+    """Say where most texts of the batches are none, as a row with many hard negatives has them."""
+    share = np.mean(lists < 0)
+    if share > _MUCH_MISSING:
+        print(f"note: a row has {lists.shape[1] - 2} hard negatives and most have fewer: "
+              f"{share:.0%} of the texts of a batch are empty; try --negatives N to leave some out")
 
 
 def _check_dropout(kind, loss, config):
@@ -204,15 +214,18 @@ def _label(example):
     return example.label
 
 
-def table_of(examples, table):
+def table_of(examples, table, features=None):
     """Return `(table, rows)`: an empty `TextTable` with the texts of examples, and of each example
-    the rows of its texts, a list."""
+    the rows of its texts, a list. With their `Features`, what is read alike is one text."""
     rows = []
     for example in examples:
         is_query = isinstance(example, QueryExample) and not example.is_labelled_pair
         first, *others = example.texts
         rows.append([table.add("query" if is_query else None, first),
                      *(table.add("passage" if is_query else None, other) for other in others)])
+    if features is not None:
+        joined = table.join(features.rows).tolist()
+        rows = [[joined[row] for row in own] for own in rows]
     return table, rows
 
 

@@ -6,6 +6,7 @@ import zlib
 import numpy as np
 
 from bert_tf.errors import BertTfError, explain
+from bert_tf.retrieval.negatives import same_text
 
 
 class Candidates:
@@ -13,6 +14,7 @@ class Candidates:
 
     No positive of a query is ever its negative, also where it stands beside the same query in
     another example, nor is its own text, where that is a passage of another: nothing is as similar.
+    Of passages that are drawn nor is any that differs from these in case, width or blanks alone.
     What is drawn depends on the query, the seed and all passages.
 
     Args:
@@ -29,6 +31,12 @@ class Candidates:
                                        for text in (*example.positives, *example.negatives)))
         for query in self.relevant.keys() & self.pool:
             self.relevant[query].add(query)
+        alike, self.not_drawn = collections.defaultdict(set), collections.defaultdict(set)
+        for text in self.pool:
+            alike[same_text(text)].add(text)
+        for query, texts in self.relevant.items():
+            for text in (query, *texts):
+                self.not_drawn[same_text(query)] |= alike.get(same_text(text), set())
 
     def negatives(self, example, count):
         """Return the negatives of an example in its file, or else `count` drawn from the others.
@@ -40,9 +48,10 @@ class Candidates:
         own = [text for text in example.negatives if text not in relevant]
         if own:
             return own
+        not_drawn = self.not_drawn[same_text(example.query)]
         drawn = self._random(example).choice(
-            len(self.pool), min(len(self.pool), count + len(relevant)), replace=False)
-        found = [self.pool[place] for place in drawn if self.pool[place] not in relevant][:count]
+            len(self.pool), min(len(self.pool), count + len(not_drawn)), replace=False)
+        found = [self.pool[place] for place in drawn if self.pool[place] not in not_drawn][:count]
         if not found:
             raise BertTfError(explain(
                 f"{example.where}: a query without negatives, and no passage of other queries to "

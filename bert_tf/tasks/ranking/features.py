@@ -7,15 +7,16 @@ from bert_tf.tasks.base.text_features import read_texts, truncated_rows
 from bert_tf.tokenization.morphemes import pretokenize
 
 
-def list_features(lists, preprocessor):
+def list_features(lists, preprocessor, examples=None):
     """Tokenize queries with their candidates; a pair that is in several lists is kept once.
 
     Args:
         lists: list of `(query, candidates)`, the first candidate being the positive.
         preprocessor: a `TextPreprocessor`.
+        examples: int `[n]`, the example that each list is of; None for one each.
 
     Returns:
-        `Features`, an example a list, with int32 `label_ids [n, size]`: 1, 0, and -1 where a list
+        `Features`, a row a list, with int32 `label_ids [n, size]`: 1, 0, and -1 where a list
         has fewer candidates than another.
     """
     rows, place, truncated = _pairs([(query, text) for query, texts in lists for text in texts],
@@ -27,8 +28,9 @@ def list_features(lists, preprocessor):
     labels = np.where(present, 0, -1).astype(np.int32)
     labels[:, 0] = 1
     rows["label_ids"] = labels
-    return Features(rows, np.arange(len(lists)), lists=members,
-                    truncated=int(np.any(present & truncated[members], axis=1).sum()))
+    example = np.arange(len(lists)) if examples is None else np.asarray(examples)
+    longer = np.any(present & truncated[members], axis=1)
+    return Features(rows, example, lists=members, truncated=len(np.unique(example[longer])))
 
 
 def pair_features(lists, preprocessor):

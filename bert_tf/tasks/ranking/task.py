@@ -1,12 +1,10 @@
 """Queries and passages: cross-encoders learn to rank them, other models are measured on it."""
 
-import math
-
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.retrieval.metrics import DEPTH, metrics_of_ranks
+from bert_tf.retrieval.metrics import DEPTH, chance_notes, metrics_of_ranks
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.shapes import check_finite
@@ -68,9 +66,12 @@ class Ranking(TaskType):
         if not training:
             return pair_features(self._candidates(examples), model.preprocessor)
         options, drawn = self.options, Candidates(examples, self.options.seed)
-        return list_features([(example.query, texts) for example in examples
-                              for texts in drawn.lists(example, options.negatives or _NEGATIVES)],
-                             model.preprocessor)
+        lists = [list(drawn.lists(example, options.negatives or _NEGATIVES))
+                 for example in examples]
+        return list_features(
+            [(example.query, texts) for example, own in zip(examples, lists, strict=True)
+             for texts in own],
+            model.preprocessor, np.repeat(np.arange(len(examples)), list(map(len, lists))))
 
     def predict(self, model, examples):
         """Return `{"id", "ranking", "ranks"}` for each query.
@@ -117,11 +118,8 @@ class Ranking(TaskType):
         if all(line["ranking"][0]["score"] == line["ranking"][-1]["score"]
                for line in predictions):
             return ["all candidates have the same score, as by an untrained model"]
-        chance = float(np.mean([_by_chance(line["candidates"], len(line["ranks"]))
-                                for line in predictions]))
-        name = f"mrr@{DEPTH}"
-        return [] if metrics[name] > chance else [
-            f"{name} {metrics[name]:.4f} is no better than {chance:.4f}, as of an order by chance"]
+        return chance_notes(metrics, [(line["candidates"], len(line["ranks"]))
+                                      for line in predictions])
 
     def _candidates(self, examples):
         """Return `(query, texts)` of each example: its positives, then negatives."""
@@ -171,13 +169,6 @@ def _ask_embed(signatures, queries, passages):
     code = served_code(signatures)
     return cosines(*(code.decode(np.stack([vectors[text] for text in column]))
                      for column in (queries, passages)))
-
-
-def _by_chance(candidates, relevant):
-    """Return the mean reciprocal rank at `DEPTH` over all orders of candidates."""
-    orders = math.comb(candidates, relevant)
-    return sum(math.comb(candidates - rank, relevant - 1) / orders / rank
-               for rank in range(1, min(DEPTH, candidates) + 1))
 
 
 TYPE = Ranking

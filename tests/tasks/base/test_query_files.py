@@ -34,6 +34,8 @@ TRIPLET = [("a", ("b",), ("c",), None)]
      [("a", ("b",), ("c", "d"), (3.0, 2.0, 1.0))]),
     ("a.tsv", "query\tpositive\tnegative\tmargin\na\tb\tc\t2.5\n",
      [("a", ("b",), ("c",), (2.5, 0.0))]),
+    ("a.jsonl", '{"query": "a", "positive": "b", "negatives": ["c", "c", "d"], '
+                '"scores": [3, 2, 2, 1]}', [("a", ("b",), ("c", "d"), (3.0, 2.0, 1.0))]),
     ("a.tsv", "sentence1\tsentence2\tscore\na\tb\t4.5\n", [("a", ("b",), (), (4.5,))]),
     ("a.json", '[{"sentence1": "a", "sentence2": "b", "labels": {"real-label": 4.5}}]',
      [("a", ("b",), (), (4.5,))]),
@@ -52,6 +54,11 @@ TRIPLET = [("a", ("b",), ("c",), None)]
 ])
 def test_forms(write_file, name, text, expected):
     assert read(write_file(name, text)) == expected
+
+
+def test_rows_of_one_query_have_ids_of_their_own(write_file):
+    path = write_file("a.tsv", "qid\tquery\tpositive\nq1\ta\tb\nq1\ta\tc\nq2\td\te\nq2\tf\tg\n")
+    assert [each.id for each in read_queries(path)] == ["q1", "q1.2", "q2", "q2"]
 
 
 def test_columns_by_number_and_by_name(write_file):

@@ -96,6 +96,17 @@ def test_a_split_stays_what_it_was():
     assert [example.id for example in dev] == ["0", "5", "15", "16"]
 
 
+def test_mirrored_pairs_stay_together_and_others_do_not():
+    made = [QueryExample(str(n), f"a {n}", (f"b {n}",)) for n in range(20)]
+    mirrored = [QueryExample(f"m{each.id}", each.positives[0], (each.query,)) for each in made]
+    train, dev = split_examples(made + mirrored, 0.2, 1)
+    assert len(dev) == 8
+    assert sorted(f"m{each.id}" for each in dev if each.id.isdigit()) == sorted(
+        each.id for each in dev if each.id.startswith("m"))
+    chain = [QueryExample(str(n), f"a {n}", (f"a {n + 1}",)) for n in range(20)]
+    assert len(split_examples(chain, 0.2, 1)[1]) == 4
+
+
 def test_mrpc_holds_out_its_last_rows(shared):
     made = read_task("mrpc", str(shared / "data/mrpc/msr_paraphrase_train.txt"))
     assert split_examples(made, 0.1, 3, dev_last=True) == (made[:3668], made[3668:])

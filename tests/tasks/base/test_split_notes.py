@@ -76,3 +76,10 @@ def test_texts_on_both_sides():
     dev = texts("a", "b", begin="u") + texts("a", "b", "a")[1:]
     assert split_notes(texts("a", "b", "a"), dev) == [
         "2 of 4 dev examples are also train examples; the first: t line 1"]
+
+
+def test_a_pair_and_its_mirror_image_are_the_same():
+    trained = [QueryExample("0", "a", ("b",)), QueryExample("1", "c", ("d",))]
+    measured = [QueryExample("0", "b", ("a",), where="line 2"), QueryExample("1", "b", ("d",))]
+    assert split_notes(trained, measured) == [
+        "1 of 2 dev examples are also train examples; the first: line 2"]

@@ -162,6 +162,10 @@ def test_a_teacher_of_another_format(folder, run):
 @pytest.mark.parametrize("words, code, message", [
     (["--batch_size", "160"], 2, "--batch_size 160 with 144 train examples; expected batches no "
                                  "larger than the data; try --batch_size 144"),
+    (["--batch_size", "1"], 2, "--batch_size 1 with --loss in_batch, which compares a pair with "
+                               "others of its batch; expected at least 2"),
+    (["--train", "same.tsv", "--dev", "pairs.tsv"], 1,
+     "all 20 train examples have one positive, so that no query has a negative"),
     (["--loss", "triplet"], 2, "no hard negative, for --loss triplet; expected a column negative"),
     (["--loss", "cosent"], 2, "--loss cosent with queries with positives; expected pairs with a "
                               "score; try --loss in_batch"),
@@ -187,6 +191,7 @@ def test_what_cannot_be_done_is_said_in_one_line(folder, words, code, message, m
     monkeypatch.chdir(folder)
     write(folder / "equal.tsv", ("sentence1", "sentence2", "score"),
           [(f"w1 w{n}", "w2", 2) for n in range(20)])
+    write(folder / "same.tsv", ("query", "positive"), [(f"w{n}", "w2") for n in range(20)])
     write(folder / "half.tsv", ("query", "positive"), [("w1", " "), ("w2", "w3")])
     (folder / "alone.txt").write_text("w1 w2\nw3\n")
     assert cli.run(finetune.main, command(folder, *words, name="refused")) == code

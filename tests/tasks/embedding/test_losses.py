@@ -151,6 +151,33 @@ def test_vectors_of_0_and_rows_that_fill_have_finite_gradients(name):
     assert np.isfinite(gradient).all() and not gradient[5].any() and gradient[:5].any()
 
 
+def pairs(scores=None, size=SIZE):
+    arrays = VECTORS[:size, :2], IDS[:size, :2], POSITIVES[:size], WEIGHTS[:size]
+    return VectorBatch(*map(tf.constant, arrays), scores)
+
+
+def test_scored_pairs_are_ordered_where_no_loss_is_named():
+    scored = pairs(tf.constant(SCORES[:, :1]))
+    assert compute_loss(scored, EmbeddingLoss()) == compute_loss(
+        scored, EmbeddingLoss(loss="cosent"))
+
+
+@pytest.mark.parametrize(("options", "scores", "size", "message"), [
+    ({"loss": "in_batch"}, SCORES[:, :1], SIZE, "'in_batch' of batches with scored pairs"),
+    ({"loss": "cosent"}, None, SIZE, "'cosent' of batches with no scores"),
+    ({"loss": "triplet"}, None, SIZE, "'triplet' of batches with no hard negatives"),
+    ({"loss": "margin_mse"}, None, SIZE, "with no hard negatives"),
+    ({"loss": "vectors"}, None, SIZE, "with no teacher's vectors"),
+    ({}, None, 1, "'in_batch' of batches with one pair, which it has nothing to compare with"),
+    ({"loss": "angle", "matryoshka_widths": [3]}, SCORES[:, :1], SIZE, "3 components"),
+    ({"matryoshka_widths": [9]}, None, SIZE, "matryoshka_widths 9 of vectors of 8 components"),
+])
+def test_batches_of_which_nothing_can_be_learned(options, scores, size, message):
+    scores = None if scores is None else tf.constant(scores)
+    with pytest.raises(UsageError, match=message):
+        compute_loss(pairs(scores, size), EmbeddingLoss(**options))
+
+
 def test_options_that_do_not_fit():
     with pytest.raises(UsageError, match="loss='tripelt' is unknown.*try loss='triplet'"):
         find_loss(EmbeddingLoss(loss="tripelt"))

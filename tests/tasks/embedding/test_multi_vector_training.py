@@ -11,6 +11,7 @@ from harness import mirrored
 
 from bert_tf import cli, evaluate, finetune
 from bert_tf.config import ModelConfig
+from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.storage import files
@@ -69,7 +70,26 @@ def test_a_text_is_read_in_each_of_its_roles():
     assert features.rows["vector_mask"][0].tolist() == [1] * 6
     assert features.rows["input_mask"][0].tolist() == [1, 1, 1, 1, 0, 0]
     assert features.rows["vector_mask"][1].tolist() == [1, 0, 1, 1]
-    assert features.rows["positive_ids"].tolist() == [[2, 3]] * 2
+    assert [list(row) for row in features.rows["positive_ids"]] == [[2, 3]] * 2
+
+
+def test_a_text_alone_is_read_as_a_query_and_as_a_passage():
+    model = MultiVectorEmbedder(CONFIG, dim=4, query_length=6, seed=1, preprocessor=tokenizing())
+    features = query_features([QueryExample("0", "w1"), QueryExample("1", "w2")], model,
+                              MultiVectorLoss())
+    lengths = features.rows["input_word_ids"].lengths
+    assert lengths[features.lists].tolist() == [[6, 3]] * 2
+    assert [list(row) for row in features.rows["positive_ids"]] == [[2], [4]]
+
+
+def test_a_missing_negative_has_no_tokens():
+    model = MultiVectorEmbedder(CONFIG, dim=4, query_length=6, seed=1, preprocessor=tokenizing())
+    examples = [QueryExample("0", "w1", ("w2",), ("w3", "w4")), QueryExample("1", "w5", ("w6",))]
+    features = query_features(examples, model, MultiVectorLoss())
+    batch = next(iter(TaskInput(features, 2, 1, False, shuffle=False).dataset()))
+    for name, expected in (("input_mask", [[3, 3, 3, 3], [3, 3, 0, 0]]),
+                           ("vector_mask", [[6, 3, 3, 3], [6, 3, 0, 0]])):
+        assert batch[name].numpy().sum(-1).tolist() == expected
 
 
 def tokenizing():

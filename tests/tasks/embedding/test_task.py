@@ -18,6 +18,9 @@ from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.options import EmbeddingLoss
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -105,6 +108,53 @@ def test_the_own_text_of_a_query_is_not_ranked(prompts, eager):
         nearer = [row for row in range(3) if row not in (at, other)
                   and passages[row] @ query >= passages[other] @ query]
         assert line["ranks"] == [1 + len(nearer)]
+
+
+@pytest.mark.parametrize("name, kind", [("embed", SentenceEmbedder), ("sparse", SparseEmbedder)])
+def test_texts_in_windows_are_measured_as_they_are_embedded(name, kind, eager):
+    model = make(kind)
+    model.preprocessor = TextPreprocessor(model.preprocessor.tokenizer, 6, long="windows")
+    queries = [" ".join(f"w{(3 * at + place) % 20}" for place in range(9 + at))
+               for at in range(3)]
+    examples = [QueryExample(query, query, (f"w{at}",)) for at, query in enumerate(queries)]
+    lines = make_type(find_task(name), options(task=name)).predict(model, examples)
+    np.testing.assert_allclose([line["score"] for line in lines], model.scores(
+        queries, ["w0", "w1", "w2"]), rtol=1e-5)
+
+
+def test_texts_that_are_read_alike_are_one_text(eager):
+    examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", (" w3",)),
+                QueryExample("2", " w2", ("w5",))]
+    lines = make_type(find_task("embed"), options(task="embed")).predict(make(), examples)
+    assert [line["ranks"] for line in lines[::2]] == [[1, 2]] * 2
+    assert lines[1]["ranks"][0] <= 2
+
+
+def test_ranks_among_few_texts_are_noted_as_chance(eager):
+    kind, examples = make_type(find_task("embed"), options(task="embed")), [
+        QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", ("w3",))]
+    lines = kind.predict(make(), examples)
+    assert kind.notes(examples, lines, kind.metrics(examples, lines)) == [
+        "mrr@10 1.0000 is no better than 1.0000, as of an order by chance"]
+
+
+def test_many_negatives_of_a_single_row_are_noted(eager, capsys):
+    kind = make_type(find_task("embed"), options(task="embed", crops=None))
+    kind.loss = EmbeddingLoss(loss="in_batch")
+    examples = [QueryExample(str(n), f"w{n}", ("w9",)) for n in range(8)]
+    kind.features(examples, make(), training=True)
+    assert "note" not in capsys.readouterr().out
+    examples[0] = QueryExample("0", "w0", ("w9",), tuple(f"w1{n}" for n in range(6)))
+    kind.features(examples, make(), training=True)
+    assert "note: a row has 6 hard negatives and most have fewer: 66%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("widths", [None, (8,)])
+def test_dot_products_of_first_components_are_noted(widths, capsys):
+    kind = make_type(find_task("embed"), options(task="embed", crops=None))
+    kind.loss = EmbeddingLoss(loss="in_batch", similarity="dot", matryoshka_widths=widths)
+    kind.features([QueryExample("0", "w0", ("w1",))], make(normalize=True), training=True)
+    assert ("is of dot products" in capsys.readouterr().out) == bool(widths)
 
 
 def test_vectors_that_are_not_finite_are_no_measurement(eager):

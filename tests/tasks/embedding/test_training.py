@@ -13,9 +13,11 @@ from harness import mirrored
 from text_models import CONFIG
 
 import bert_tf
+from bert_tf.data.tables import BadRow
 from bert_tf.data.task_input import TaskInput
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.base.query_examples import QueryExample
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tasks.embedding.features import query_features
@@ -77,7 +79,7 @@ def test_features():
         ["w0 w2", "w1 w3", "w1 w5", ""], ["w0 w2", "w1 w4", "w1 w5", ""],
         ["w0 w2", "w1 w6", "", ""], ["w0 w7", "w1 w3", "w1 w5", "w1 w4"]]
     # All positives of a query, of whatever row.
-    assert [{words[id - 1][1] for id in row if id} for row in features.rows["positive_ids"]] == [
+    assert [{words[id - 1][1] for id in row} for row in features.rows["positive_ids"]] == [
         {"w3", "w4", "w6"}] * 3 + [{"w3"}]
     batch = next(iter(TaskInput(features, 4, 1, False, shuffle=False).dataset()))
     assert batch["input_word_ids"].shape == (4, 4, 4)
@@ -91,8 +93,48 @@ def test_the_own_text_of_a_query_is_none_of_its_negatives(prompts):
                 QueryExample("2", "w5", ("w5", "w6"))]
     features = query_features(examples, make(prompts=prompts), EmbeddingLoss())
     (_, first), (_, own), (_, same), (_, other) = features.rows["text_ids"].tolist()
-    assert [set(row) - {0} for row in features.rows["positive_ids"].tolist()] == [
+    assert [set(row) for row in features.rows["positive_ids"]] == [
         {first, own}, {own}, {same, other}, {same, other}]
+
+
+def test_what_the_model_reads_alike_is_none_of_its_negatives():
+    long = "w1 " * 10
+    examples = [QueryExample("0", "w2", (long + "w3",)), QueryExample("1", "w4", (long + "w5",)),
+                QueryExample("2", "  w2", ("w6",), ("w7  w8", "w7 w8"))]
+    features = query_features(examples, make(), EmbeddingLoss())
+    (query, first, *_), (_, second, *_), (again, third, one, other) = (
+        features.rows["text_ids"].tolist())
+    assert (query, first, one) == (again, second, other) and len({query, first, third, one}) == 4
+    assert [set(row) for row in features.rows["positive_ids"]] == [
+        {first, third}, {first}, {first, third}]
+
+
+def test_a_query_with_many_positives_costs_the_others_nothing():
+    many = tuple(f"w1 w{a} w{b} w{c}" for a in range(8) for b in range(8) for c in range(8))
+    examples = [QueryExample("0", "w2", many), QueryExample("1", "w4", ("w5",))]
+    features = query_features(examples, make(), EmbeddingLoss())
+    assert features.rows["positive_ids"].lists.values.size == 513
+    batch = next(iter(TaskInput(features, 513, 1, False, shuffle=False).dataset()))
+    assert batch["positive_ids"].shape == (513, 512)
+    assert batch["positive_ids"].numpy()[-1].tolist() == [514 + 1] + 511 * [0]
+
+
+def test_texts_in_windows_are_refused():
+    model = make()
+    model.preprocessor = TextPreprocessor(model.preprocessor.tokenizer, 6, long="windows")
+    with pytest.raises(UsageError, match=r"\(long='windows'\); expected long='head'"):
+        query_features(queries(4), model, EmbeddingLoss())
+
+
+def test_what_keras_cannot_learn_from(write_file):
+    path = write_file("a.tsv", "query\tpositive\nw1\tw2\nw3\t \n")
+    with pytest.raises(BadRow, match="a.tsv line 3: empty positive"):
+        bert_tf.query_batches(list(bert_tf.read_queries(path)), make(), 2, seed=1)
+    scored = [QueryExample("0", "w1", ("w2",), scores=(1.0,), where="a.tsv line 2")]
+    with pytest.raises(UsageError, match="a.tsv line 2: labelled pairs for sparse_embedder"):
+        bert_tf.query_batches(scored, make(SparseEmbedder), 1, seed=1)
+    with pytest.raises(BertTfError, match="queries with positives among labelled pairs"):
+        bert_tf.query_batches([*scored, QueryExample("1", "w1", ("w2",))], make(), 2, seed=1)
 
 
 @pytest.mark.parametrize("model", [
@@ -150,7 +192,7 @@ def test_spans_of_texts_are_rows():
     positives = features.rows["positive_ids"]
     for number in range(0, len(features.lists), 3):
         spans = set(features.lists[number:number + 3].ravel() + 1)
-        assert all(spans <= set(row) for row in positives[number:number + 3])
+        assert all(spans <= set(positives[number + at]) for at in range(3))
 
 
 @pytest.mark.long

@@ -42,6 +42,17 @@ def test_a_query_s_own_text_is_no_negative():
     assert [{*drawn.negatives(example, 3)} for example in made] == [{"d"}, {"d"}, {"a", "b"}]
 
 
+def test_what_differs_from_a_positive_in_case_or_blanks_is_not_drawn():
+    made = [QueryExample("0", "who", ("Paris",)), QueryExample("1", "Who ", ("the  Seine",)),
+            QueryExample("2", "c", ("paris", "The Seine", "WHO", "d"))]
+    assert Candidates(made, 5).negatives(made[0], 5) == ["d"]
+
+
+def test_a_query_of_which_several_pairs_are_truncated_is_one_example():
+    made = [QueryExample("0", "w1", tuple(f"w{n} " * 40 for n in range(3)), ("w5",))]
+    assert make().features(made, ranker(), training=True).truncated == 1
+
+
 def test_predictions_and_metrics_by_hand(eager):
     kind, made = make(), queries(8)
     model = ranker()

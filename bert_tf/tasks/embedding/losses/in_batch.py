@@ -25,8 +25,7 @@ def in_batch(batch, options):
     logits = scale * batch.all_similarities(similarity)
     present = positives_first(batch.present)
     own = tf.one_hot(tf.range(size), tf.shape(logits)[1], on_value=True, off_value=False)
-    also_positive = tf.reduce_any(
-        batch.positive_ids[:, tf.newaxis] == positives_first(batch.text_ids)[:, tf.newaxis], -1)
+    also_positive = _are_among(positives_first(batch.text_ids), batch.positive_ids)
     competes = own | present[tf.newaxis] & ~also_positive
     loss = _cross_entropy(logits, competes, own)
     if options.two_sided:
@@ -34,6 +33,17 @@ def in_batch(batch, options):
         loss = (loss + _cross_entropy(*map(tf.transpose, (
             logits[:, :size], back, own[:, :size])))) / 2
     return batch.mean(loss)
+
+
+def _are_among(ids, lists):
+    """Return bool `[b, m]`: which of `ids [m]` are in each of `lists [b, k]`.
+
+    They are looked up: comparing all would take `b m k` numbers, and a query may have thousands.
+    """
+    lists = tf.sort(lists, -1)
+    ids = tf.tile(ids[tf.newaxis], [tf.shape(lists)[0], 1])
+    places = tf.minimum(tf.searchsorted(lists, ids), tf.shape(lists)[1] - 1)
+    return tf.gather(lists, places, batch_dims=1) == ids
 
 
 def _cross_entropy(logits, competes, own):

@@ -67,6 +67,11 @@ class VectorBatch:
         return self.vectors[:, 2:]
 
     @property
+    def is_labelled(self):
+        """Whether each row is a labelled pair: two texts and a number."""
+        return self.scores is not None and self.scores.shape[1] == 1
+
+    @property
     def present(self):
         """Which texts there are, bool `[b, 2 + n]`."""
         return (self.text_ids > 0) & (self.weights > 0)[:, tf.newaxis]

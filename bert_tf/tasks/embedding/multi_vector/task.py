@@ -37,7 +37,8 @@ class MultiVector(FromQueries):
         for rows, found, _ in self.outputs(model, features):
             for row, of_text in zip(rows, found, strict=True):
                 vectors[row] = of_text[of_text.any(-1)]
-        return _lines(examples, *table_of(examples, ReaderTable(model.prompts)), vectors)
+        table, rows = table_of(examples, ReaderTable(model.prompts), features)
+        return _lines(examples, table, rows, vectors)
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signatures of queries and of passages."""
