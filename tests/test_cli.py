@@ -175,3 +175,15 @@ def test_flags_of_several_values_add_up_in_every_parser():
     given = parser.parse_args(["--input", "a", "--size", "1", "--input", "b", "--size", "2"])
     assert (given.input, given.size) == (["a", "b"], 2)
     assert parser.parse_args([]).input == ["c"]
+
+
+@pytest.mark.parametrize("words", [
+    ["layers", "--input", "a.json"], ["ranking", "--pairs", "./a.json"],
+    ["sharing", "--input", "*.json"], ["training", "--run", "b", "a.json"]])
+def test_visualize_replaces_no_file_that_it_reads(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_text("{}")
+    model = [] if words[0] == "training" else ["--model", "m"]
+    assert cli.run(visualize.main, [*words, *model, "--output", "a.json"]) == 2
+    assert "--output a.json is one of the files that are read" in capsys.readouterr().err
+    assert (tmp_path / "a.json").read_text() == "{}"
