@@ -11,7 +11,8 @@ from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.tokenization.word_counts import WordPieceWords, count_words
 
-OLD = [*SPECIAL_TOKENS, "a", "b", "##a", "##b", "ab", "##ab", "##c"]  # no word begins with c, none has d
+# No word begins with c, none has d.
+OLD = [*SPECIAL_TOKENS, "a", "b", "##a", "##b", "ab", "##ab", "##c"]
 
 
 def longest(word, tokens):
@@ -34,7 +35,7 @@ def lacking(word, tokens):
 
 
 def plain_characters(unknown, tokens, most):
-    """Of the words that fit the one whose rarest character is the most frequent, again and again."""
+    """Of the words that fit that whose rarest character is the most frequent, again and again."""
     often = collections.Counter(piece for word, count in unknown.items()
                                 for piece in lacking(word, tokens) * count)
     frequent = sorted((piece for piece in often if often[piece] >= 2),
