@@ -7,8 +7,8 @@ import numpy as np
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import SERVED, find_model
-from bert_tf.serving.client.rows import in_original, rows_of
 from bert_tf.serving.wire.results import outputs_of, plain
+from bert_tf.serving.wire.rows import in_original, rows_of
 from bert_tf.tasks.base.task_type import batches_by_length
 from bert_tf.text_signatures import on_one, on_replicas, read_signatures
 from bert_tf.tokenization.morphemes import analyse

@@ -5,11 +5,13 @@
 `python -m bert_tf.visualize VIEW --help` tells more about a view.
 """
 
+import contextlib
 import importlib
 import sys
 
 from bert_tf import cli
-from bert_tf.errors import UsageError, check_choice
+from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.storage import files
 
 # What one sees, by the name of the view and of its module.
 VIEWS = {
@@ -23,6 +25,7 @@ VIEWS = {
     "ranking": "sentences ranked against a query under every pooling, and which pooling is best",
     "positions": "position embeddings: sinusoidal ones, or how similar a model's are",
 }
+_READ = ("vocab", "compare", "run", "input", "pairs", "corpus")  # flags of files
 
 
 def _parser(view):
@@ -32,6 +35,15 @@ def _parser(view):
                         help=f"what is written: {' or '.join(module.OUTPUTS)}")
     module.add_flags(parser)
     return parser, module
+
+
+def _files_read(arguments):
+    """The files that a view is told to read."""
+    for flag in _READ:
+        given = getattr(arguments, flag, None) or []
+        for pattern in [given] if isinstance(given, str) else given:
+            with contextlib.suppress(UsageError):  # no such file: the view refuses it
+                yield from files.expand([pattern])
 
 
 @cli.nothing_kept()
@@ -50,6 +62,9 @@ def main(argv=None):
     if not arguments.output.endswith(module.OUTPUTS):
         raise UsageError(f"--output {arguments.output}: this view writes "
                          f"{' or '.join(module.OUTPUTS)}")
+    if files.resolved(arguments.output) in map(files.resolved, _files_read(arguments)):
+        raise UsageError(explain(f"--output {arguments.output} is one of the files that are read",
+                                 attempt="another --output"))
     for line in module.show(arguments):
         print(line)
     print(f"wrote {arguments.output}")

@@ -179,3 +179,15 @@ def test_texts_of_a_flag_that_is_given_again_add_up_and_the_rest_is_replaced():
                                "--input", "b", "--size", "2", "--of", "idf", "--epochs", "3"])
     assert (given.input, given.size, given.of, given.epochs) == (["a", "b"], 2, ["idf"], [3])
     assert parser.parse_args([]).input == ["c"]
+
+
+@pytest.mark.parametrize("words", [
+    ["layers", "--input", "a.json"], ["ranking", "--pairs", "./a.json"],
+    ["sharing", "--input", "*.json"], ["training", "--run", "b", "a.json"]])
+def test_visualize_replaces_no_file_that_it_reads(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_text("{}")
+    model = [] if words[0] == "training" else ["--model", "m"]
+    assert cli.run(visualize.main, [*words, *model, "--output", "a.json"]) == 2
+    assert "--output a.json is one of the files that are read" in capsys.readouterr().err
+    assert (tmp_path / "a.json").read_text() == "{}"

@@ -148,3 +148,20 @@ def test_text_is_read_and_served_without_keras():
         """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+
+
+def test_models_are_asked_without_packages_of_extras():
+    """The tests' environment has all extras; a plain installation has none."""
+    extras = {"apache_beam", "bm25s", "faiss", "gcsfs", "grpc_health", "httptools", "httpx",
+              "kiwipiepy", "orjson", "prometheus_client", "s3fs", "safetensors", "starlette",
+              "tenacity", "tensorflow_serving", "uvicorn", "uvloop"}
+    code = f"""if True:
+        import sys
+        sys.modules.update(dict.fromkeys({extras!r}))  # as if not installed
+        import bert_tf.embedder, bert_tf.predictor
+        import bert_tf.evaluate.run, bert_tf.evaluate.systems, bert_tf.evaluate.retrieval
+        import bert_tf.predict.run, bert_tf.predict.work
+        import bert_tf.index, bert_tf.index_kinds, bert_tf.mine_negatives
+        """
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

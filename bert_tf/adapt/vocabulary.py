@@ -121,10 +121,11 @@ def _learn(tokenizer, options, paths):
     new = learn_new_pieces(tokenizer, counts, options.new_pieces, progress=True)
     if not new:
         raise BertTfError(explain(
-            "the text has no piece that the vocabulary lacks", "two pieces of a word that stand "
-            "together twice", "more text, or --new_pieces 0"))
+            f"--new_pieces {options.new_pieces}: the text gives none", "two pieces of a word that "
+            "stand together twice, or characters that are there twice and make a word known",
+            "more text, or --new_pieces 0"))
     if len(new) < options.new_pieces:
-        print(f"--new_pieces {options.new_pieces}: the text has {len(new):,} only")
+        print(f"--new_pieces {options.new_pieces}: the text gives {len(new):,} only")
     return new
 
 

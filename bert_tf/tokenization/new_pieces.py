@@ -6,6 +6,8 @@ words into already. Words that are one piece teach nothing, and stay that piece 
 the longest piece is taken first.
 """
 
+import collections
+
 import numpy as np
 import tensorflow as tf
 
@@ -22,7 +24,10 @@ def learn_new_pieces(tokenizer, counts, number, progress=False):
     First come the single characters for want of which words are unknown, the most frequent ones and
     at most a third of all; then pairs of neighbouring pieces, joined again and again, those first
     that are joined most often, which is how many tokens that saves. Unknown words are split into
-    the pieces that there are and these characters.
+    the pieces that there are and these characters. Where pairs run out, as in Chinese, whose words
+    are single characters to WordPiece, further characters come, and the pairs that they make. Every
+    character makes a word known; one that could not occur, for want of its neighbours, is not
+    learned.
 
     Args:
         tokenizer: a WordPiece `Tokenizer`.
@@ -35,21 +40,26 @@ def learn_new_pieces(tokenizer, counts, number, progress=False):
     """
     vocabulary = tokenizer.vocabulary
     symbols, lengths, weights, unknown = _split(tokenizer, counts)
+    pieces, size = list(vocabulary.tokens), len(vocabulary) + number
     characters = _new_characters(unknown, vocabulary, number // 3)
-    known = vocabulary.with_tokens([*vocabulary.tokens, *characters])
-    pieces = list(known.tokens)
-    for word, count in unknown:
-        row = split_piece(word, known)
-        if row:
-            symbols.append(np.array(row, np.int32))
-            lengths.append([len(row)])
-            weights.append([count])
-    symbols, lengths, weights = (
-        np.concatenate([np.zeros(0, kind), *parts]) for kind, parts in (
-            (np.int32, symbols), (np.int64, lengths), (np.int64, weights)))
-    learn_merges(PairCounts(symbols, lengths, weights, _MIN_FREQUENCY), pieces,
-                 len(vocabulary) + number, joined, progress)
-    return pieces[len(vocabulary):]
+    while True:
+        pieces += characters
+        known, still_unknown = vocabulary.with_tokens(pieces), []
+        for word, count in unknown:
+            row = split_piece(word, known)
+            if row:
+                symbols.append(np.array(row, np.int32))
+                lengths.append([len(row)])
+                weights.append([count])
+            else:
+                still_unknown.append((word, count))
+        pairs = PairCounts(*(np.concatenate([np.zeros(0, kind), *parts]) for kind, parts in (
+            (np.int32, symbols), (np.int64, lengths), (np.int64, weights))), _MIN_FREQUENCY)
+        learn_merges(pairs, pieces, size, joined, progress)
+        symbols, lengths, weights, unknown = [], [], [], still_unknown
+        characters = _new_characters(unknown, vocabulary.with_tokens(pieces), size - len(pieces))
+        if not characters:
+            return pieces[len(vocabulary):]
 
 
 def split_piece(piece, vocabulary):
@@ -76,18 +86,28 @@ def known_characters(piece, vocabulary):
 
 def longest_pieces(piece, vocabulary):
     """Return `(ids, complete)`: pieces from the left, and whether they reach the end."""
+    ids = []
+    for _, number in _walk(piece, vocabulary):
+        if number is None:
+            return ids, False
+        ids.append(number)
+    return ids, True
+
+
+def _walk(piece, vocabulary):
+    """Yield the longest pieces from the left with their ids, and each character for want of which
+    there is none, with None."""
     prefix, text = _divided(piece)
-    ids, begin = [], 0
+    begin = 0
     while begin < len(text):
         for end in range(len(text), begin, -1):
             number = vocabulary.id(prefix + text[begin:end])
             if number != vocabulary.unk_id:
-                ids.append(number)
                 break
         else:
-            return ids, False
+            number = None
+        yield prefix + text[begin:end], number
         begin, prefix = end, CONTINUATION_PREFIX
-    return ids, True
 
 
 def _divided(piece):
@@ -120,17 +140,23 @@ def _split(tokenizer, counts):
     return symbols, lengths, weights, unknown
 
 
-def _characters(word):
-    return [word[:1], *(CONTINUATION_PREFIX + character for character in word[1:])]
-
-
 def _new_characters(unknown, vocabulary, most):
-    """The single-character pieces that unknown words need, the most frequent ones, sorted."""
-    frequency = {}
+    """The single-character pieces that make unknown words known, the most frequent ones, sorted."""
+    if not most:
+        return []
+    frequency, wanted = collections.Counter(), set()
     for word, count in unknown:
-        for piece in _characters(word):
-            if vocabulary.id(piece) == vocabulary.unk_id:
-                frequency[piece] = frequency.get(piece, 0) + count
+        lacking = [piece for piece, number in _walk(word, vocabulary) if number is None]
+        wanted.add(frozenset(lacking))
+        for piece in lacking:
+            frequency[piece] += count
     frequent = sorted((-count, piece) for piece, count in frequency.items()
                       if count >= _MIN_FREQUENCY)
-    return sorted(piece for _, piece in frequent[:most])
+    rank = {piece: place for place, (_, piece) in enumerate(frequent)}
+    chosen = set()
+    # Word by word, in the order of the rarest character that each lacks.
+    for lacking in sorted((each for each in wanted if each <= rank.keys()),
+                          key=lambda each: sorted(map(rank.get, each), reverse=True)):
+        if len(chosen) + len(lacking - chosen) <= most:
+            chosen |= lacking
+    return sorted(chosen)

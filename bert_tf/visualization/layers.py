@@ -125,7 +125,9 @@ def separation(vectors, labels, seed=12345):
         if _all_the_same(vectors[train]):  # no mean is nearer, and scikit-learn refuses them
             predicted[test] = min(labels)
             continue
-        nearest = NearestCentroid().fit(vectors[train], labels[train])
+        # Of as many vectors as labels deviations are 0 / 0; the means, which count, are not.
+        with np.errstate(invalid="ignore"):
+            nearest = NearestCentroid().fit(vectors[train], labels[train])
         predicted[test] = nearest.predict(vectors[test])
     return {"accuracy": float(balanced_accuracy_score(labels, predicted)),
             "silhouette": float(silhouette_score(vectors, labels, metric="cosine"))}

@@ -47,9 +47,10 @@ def position_table(model, length=None):
     if length > embeddings.longest:
         raise UsageError(explain(f"{length} positions", f"at most {embeddings.longest}"))
     if embeddings.position_embedding == "none":
-        raise UsageError(explain(
-            f"a model of the family {model.config.family!r}, whose attention knows distances",
-            "one with position embeddings"))
+        why = ("whose attention knows distances" if model.config.num_hidden_layers
+               else "which knows nothing of positions")
+        raise UsageError(explain(f"a model of the family {model.config.family!r}, {why}",
+                                 "one with position embeddings"))
     if embeddings.position_embedding == "sinusoidal":
         return sinusoidal_positions(length, embeddings.width).numpy()
     table = np.asarray(embeddings.position_embeddings)

@@ -12,6 +12,7 @@ counted. The same numbers, angles included, as .json.
 import numpy as np
 
 from bert_tf import cli
+from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tasks.base.pictures import SUFFIXES, add_legend, line_styles, new_figure, write_figure
 from bert_tf.visualization.names import short_names
@@ -52,11 +53,17 @@ def measure_layers(encoder, tokenizer, texts, seq_length=128):
     Returns: dict of float64 `[layers]`, means over the real tokens of all texts: `l2`, `cosine`
         and `degrees`, as of `bert_tf.layer_distances`; and of int `tokens`, how many that were,
         and `cut_texts`, the number of texts that were longer.
+
+    Raises:
+        UsageError: the encoder has no layers.
     """
     from bert_tf.models.distances import layer_distances
     from bert_tf.tokenization.morphemes import pretokenize
     from bert_tf.tokenization.packing import pack
 
+    if not encoder.config.num_hidden_layers:
+        raise UsageError(explain("layers of a static model, which has none",
+                                 "a model with layers"))
     window = min(seq_length, encoder.config.longest)
     room = window - tokenizer.vocabulary.num_special()
     totals, tokens, truncated = {}, 0, 0

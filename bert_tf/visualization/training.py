@@ -85,6 +85,7 @@ def running_median(values, size):
     """Return medians of `size` neighbours, float `[n]` -> float64 `[n]`; of fewer at both ends."""
     if not len(values):
         return np.zeros(0)
+    size = min(size, 2 * len(values) + 1)  # from then on each median is of all values
     padded = np.pad(np.asarray(values, np.float64), ((size - 1) // 2, size // 2),
                     constant_values=np.nan)
     return np.nanmedian(np.lib.stride_tricks.sliding_window_view(padded, size), axis=1)

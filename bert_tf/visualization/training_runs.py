@@ -86,7 +86,8 @@ def _check(line, where):
     if isinstance(line, dict):
         if {"restart"} <= set(line) <= {"restart", "note"} and is_step(line["restart"]):
             return
-        if (is_step(line.get("step")) and line.get("split") in ("train", "eval")
+        if ("restart" not in line and is_step(line.get("step"))
+                and line.get("split") in ("train", "eval")
                 and all(name == "split" or is_metric(name, value)
                         for name, value in line.items())):
             return

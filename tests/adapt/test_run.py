@@ -152,7 +152,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(words, folder, unexported, monke
     (["--only_new_pieces", "--ema_decay", "0.9"], 2, "with --ema_decay, which averages whole"),
     (["--only_new_pieces", "--train_steps", "0", "--drop_unused"], 2,
      "--only_new_pieces without new pieces to train"),
-    (["--input", "ONE"], 1, "the text has no piece that the vocabulary lacks"),
+    (["--input", "ONE"], 1, "--new_pieces 5: the text gives none"),
     ([*TRAIN, "--input", "MORE", "--only_new_pieces", "--drop_unused", "--keep_at_least", "90"], 1,
      "--only_new_pieces with --keep_at_least 90, which leaves all new pieces out"),
 ])
@@ -184,7 +184,7 @@ def test_other_models(folder, unexported, tmp_path, capsys):
     ReplacedTokens(electra, electra, seed=1).save_pretrained(str(tmp_path / "pair"), tokenizer)
     result = run(tmp_path, "run", "--new_pieces", "500", "--drop_unused", "--keep_at_least", "3",
                  "--keep_characters", "--train_steps", "0", model="pair")
-    (found,) = re.findall("--new_pieces 500: the text has ([0-9]+) only", capsys.readouterr().out)
+    (found,) = re.findall("--new_pieces 500: the text gives ([0-9]+) only", capsys.readouterr().out)
     # The words but "the" and "a", of which "a" is a letter, and the new character as a piece.
     words = {"cat", "sat", "on", "mat", "it", "saw", "dog", "by", "door", "✿"}
     tokens = load_tokenizer(str(tmp_path / "run" / "model")).vocabulary.tokens

@@ -11,7 +11,8 @@ from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.tokenization.word_counts import WordPieceWords, count_words
 
-OLD = [*SPECIAL_TOKENS, "a", "b", "##a", "##b", "ab", "##ab", "##c"]  # no word begins with c
+# No word begins with c, none has d.
+OLD = [*SPECIAL_TOKENS, "a", "b", "##a", "##b", "ab", "##ab", "##c"]
 
 
 def longest(word, tokens):
@@ -27,22 +28,47 @@ def longest(word, tokens):
     return pieces
 
 
+def lacking(word, tokens):
+    """The characters of a word that no piece is of, each as often as it is there."""
+    return [piece for piece in [word[0], *("##" + character for character in word[1:])]
+            if piece not in tokens]
+
+
+def plain_characters(unknown, tokens, most):
+    """Of the words that fit that whose rarest character is the most frequent, again and again."""
+    often = collections.Counter(piece for word, count in unknown.items()
+                                for piece in lacking(word, tokens) * count)
+    frequent = sorted((piece for piece in often if often[piece] >= 2),
+                      key=lambda piece: (-often[piece], piece))
+    chosen = set()
+    while fitting := [need for need in (set(lacking(word, tokens)) for word in unknown)
+                      if not need <= chosen and need <= {*frequent}
+                      and len(need | chosen) <= most]:
+        chosen |= min(fitting, key=lambda need: sorted(map(frequent.index, need), reverse=True))
+    return sorted(chosen)
+
+
 def plain(counts, number):
     """The definition, recounted from scratch for every piece."""
-    words, fresh = {}, collections.Counter()
-    for word, count in counts.items():
-        pieces = longest(word, OLD)
-        if pieces is None:
-            fresh.update({piece: count * n for piece, n in collections.Counter(
-                [word[0], *("##" + character for character in word[1:])]).items()
-                if piece not in OLD})
-        if pieces is None or len(pieces) > 1:
-            words[word] = pieces
-    rare = sorted((-count, piece) for piece, count in fresh.items() if count >= 2)
-    pieces = [*OLD, *sorted(piece for _, piece in rare[:number // 3])]
-    parts = {word: row or longest(word, pieces) for word, row in words.items()
-             if row or longest(word, pieces)}
-    while len(pieces) < len(OLD) + number:
+    pieces = [*OLD]
+    split = {word: longest(word, OLD) for word in counts}
+    parts = {word: row for word, row in split.items() if row and len(row) > 1}
+    unknown = {word: counts[word] for word, row in split.items() if not row}
+    fresh = plain_characters(unknown, pieces, number // 3)
+    while True:
+        pieces += fresh
+        parts.update((word, longest(word, pieces)) for word in unknown if longest(word, pieces))
+        unknown = {word: count for word, count in unknown.items() if word not in parts}
+        join(parts, counts, pieces, len(OLD) + number)
+        parts = {}
+        fresh = plain_characters(unknown, pieces, len(OLD) + number - len(pieces))
+        if not fresh:
+            return pieces[len(OLD):]
+
+
+def join(parts, counts, pieces, size):
+    """Append to `pieces`, up to `size`, what the most frequent pairs of words' parts make."""
+    while len(pieces) < size:
         pairs = collections.Counter()
         for word, row in parts.items():
             for pair in zip(row, row[1:], strict=False):
@@ -60,16 +86,29 @@ def plain(counts, number):
                 if tuple(row[at:at + 2]) == best:
                     row[at:at + 2] = [joined]
                 at += 1
-    return pieces[len(OLD):]
 
 
 @settings(max_examples=20, deadline=None)
-@given(counts=st.dictionaries(st.text("abc", min_size=1, max_size=7), st.integers(1, 9),
+@given(counts=st.dictionaries(st.text("abcd", min_size=1, max_size=7), st.integers(1, 9),
                               min_size=1, max_size=12), number=st.integers(1, 12))
 def test_equals_plain_byte_pair_encoding_of_pieces(counts, number):
     tokenizer = Tokenizer(Vocabulary(OLD))
     learned = learn_new_pieces(tokenizer, {word.encode(): n for word, n in counts.items()}, number)
     assert learned == plain(counts, number)
+
+
+def test_where_no_pairs_are_more_characters_come():
+    """As of Chinese, whose words are single characters to WordPiece."""
+    old = Tokenizer(Vocabulary(OLD))
+    assert learn_new_pieces(old, {b"c": 3, b"d": 4, b"e": 5, b"f": 6}, 3) == ["f", "d", "e"]
+    assert learn_new_pieces(old, {b"c": 3}, 1) == ["c"]
+
+
+def test_a_character_comes_with_those_without_which_it_cannot_occur():
+    old = Tokenizer(Vocabulary(OLD))
+    words = {b"xyz": 9, b"d": 2}  # there is space for one character beside the pairs
+    assert learn_new_pieces(old, {**words, b"abab": 4, b"aab": 3}, 3) == ["d", "abab", "aab"]
+    assert learn_new_pieces(old, words, 4) == ["d", "##y", "##z", "x"]
 
 
 def test_words_that_are_one_piece_stay_one(tmp_path):

@@ -1,6 +1,7 @@
 """Separation of labels: against scikit-learn on vectors of single sentences, and planted groups."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -76,6 +77,13 @@ def test_vectors_that_are_the_same_but_for_one():
     assert 0 < found["accuracy"] < 1
     # Of a 1 each; of b -1 where they are as a, and 0 of the one that is as far from either.
     assert found["silhouette"] == pytest.approx((3 - 2 + 0) / 6)
+
+
+def test_as_many_vectors_as_labels_are_scored_without_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = layers.separation(np.eye(4)[[0, 0, 1, 1]] + np.eye(4) / 9, list("aabb"))
+    assert found["accuracy"] == 1
 
 
 def test_vectors_that_are_no_numbers_are_refused():

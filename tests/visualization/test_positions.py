@@ -46,11 +46,13 @@ def test_pictures(tmp_path, capsys):
     assert "this view writes .png or .svg" in capsys.readouterr().err
 
 
-def test_a_model_without_position_embeddings_is_refused():
-    config = ModelConfig.from_dict({
-        "family": "deberta", "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1,
-        "num_attention_heads": 2, "intermediate_size": 8})
-    with pytest.raises(UsageError, match="family 'deberta', whose attention knows distances"):
+@pytest.mark.parametrize(("values", "why"), [
+    ({"family": "deberta", "num_hidden_layers": 1, "num_attention_heads": 2,
+      "intermediate_size": 8}, "'deberta', whose attention knows distances"),
+    ({"family": "static"}, "'static', which knows nothing of positions")])
+def test_a_model_without_position_embeddings_is_refused(values, why):
+    config = ModelConfig.from_dict({"vocab_size": 9, "hidden_size": 8, **values})
+    with pytest.raises(UsageError, match=why):
         position_table(build_encoder(config))
 
 

@@ -9,6 +9,8 @@ from matplotlib import image
 from tiny_model import SEQ_LENGTH, config_of, word_piece
 
 from bert_tf import cli, visualize
+from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.visualization import sharing
 from bert_tf.visualization.sharing import draw_distances, measure_layers
@@ -56,6 +58,13 @@ def test_means_over_all_tokens(values, monkeypatch):
     assert measured["tokens"] == np.minimum(sizes, SEQ_LENGTH).sum()
     shorter = measure_layers(encoder, word_piece(), TEXTS, seq_length=5)
     np.testing.assert_allclose(shorter["l2"], _by_hand(encoder, TEXTS, 5)["l2"], rtol=1e-4)
+
+
+def test_a_static_model_has_no_layers_to_measure():
+    config = ModelConfig.from_dict({"family": "static", "hidden_size": 8,
+                                    "vocab_size": len(word_piece().vocabulary)})
+    with pytest.raises(UsageError, match="a static model, which has none"):
+        measure_layers(build_encoder(config, encoder_outputs=True), word_piece(), TEXTS)
 
 
 def test_both_panels_show_the_numbers():

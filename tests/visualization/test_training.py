@@ -88,6 +88,10 @@ def test_running_median(values, size):
     np.testing.assert_allclose(running_median(values, size), expected)
 
 
+def test_a_running_median_of_more_than_there_are_is_that_of_all():
+    np.testing.assert_array_equal(running_median([4.0, 1.0, 2.0], 10**12), [2.0] * 3)
+
+
 def test_a_last_line_that_is_cut_short(run_folder):
     for name, cut in (("a", '{"step": 60, "spl'), ("b", "\0\0\0"), ("c", '{"restart": 5')):
         run = read_run(run_folder([*LINES, cut], name, end=""))
@@ -108,6 +112,7 @@ def test_a_last_line_that_is_cut_short(run_folder):
     (f'{{"step": 30, "split": "train", "loss": {10**400}}}', "line 5: not a line of metrics"),
     ('{"step": 30, "split": "train", "loss": 1' + "0" * 5000 + "}", "line 5: invalid JSON"),
     ('{"step": 30, "split": "train", "\\ud800": 1}', "line 5: not a line of metrics"),
+    ('{"step": 30, "split": "train", "restart": null}', "line 5: not a line of metrics"),
     ('{"restart": "5"}', "line 5: not a line of metrics"),
     ('{"step": 30, "split": "train", "loss": 9}', "line 5: step 30 after 30"),
     ("", "line 5: invalid JSON")])

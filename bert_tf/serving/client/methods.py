@@ -8,10 +8,10 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.ranking import cosines, product, ranking
-from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.steps import Steps
 from bert_tf.serving.wire import protocol
 from bert_tf.serving.wire import results as wire_results
+from bert_tf.serving.wire import rows as wire_rows
 from bert_tf.tokenization.texts import text_list
 
 
@@ -70,7 +70,7 @@ class Methods(Steps):
         """
         texts, single = _listed(texts)
         rows, _, description = yield from self.told("embed", text=texts)
-        vectors = client_rows.vectors(rows)
+        vectors = wire_rows.vectors(rows)
         if not len(vectors):
             output = self._signatures["embed"].outputs["embedding"]
             dtype = protocol.as_array([], protocol.dtype_name(output.dtype)).dtype
@@ -138,7 +138,7 @@ class Methods(Steps):
                 [row] = yield from self.values(self._of_queries(), text=texts[:1])
                 first = row["terms"]
             return ranking(passages, [product(first, other) for other in others])
-        vectors = client_rows.vectors(rows)
+        vectors = wire_rows.vectors(rows)
         if isinstance(vectors, list):
             raise UsageError(explain(f"{self._spec.name} gives a vector for each token",
                                      "an export that pools them"))

@@ -13,11 +13,11 @@ import numpy as np
 import tenacity
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
-from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.address import Address
 from bert_tf.serving.client.diagnosis import diagnose
 from bert_tf.serving.wire import protocol
 from bert_tf.serving.wire import results as wire_results
+from bert_tf.serving.wire import rows as wire_rows
 from bert_tf.serving.wire.key_file import KEY
 from bert_tf.serving.wire.request import ServingError, Spec
 from bert_tf.tokenization.morphemes import MORPHEMES, analyse
@@ -144,7 +144,7 @@ class Steps:
                 f"{self._address.text}, model {self._spec.name}: versions that describe themselves "
                 "differently answer in turn", "one of them", "version="))
         if analysed is not None:
-            rows = [client_rows.in_original(row, results, *(
+            rows = [wire_rows.in_original(row, results, *(
                         {key: values[index] for key, values in each.items()}
                         for each in (texts, analysed)))
                     for index, row in enumerate(rows)]
@@ -156,7 +156,7 @@ class Steps:
         answers = yield [self._wire.predict(name, signature, {
             key: array[start:start + self._batch_size] for key, array in arrays.items()})
             for start in range(0, count, self._batch_size)]
-        rows = [row for _, outputs in answers for row in client_rows.rows_of(outputs, results)]
+        rows = [row for _, outputs in answers for row in wire_rows.rows_of(outputs, results)]
         if len(rows) != count:
             raise RequestError("INTERNAL", f"{self._address.text}, model {self._spec.name}: "
                                            f"{len(rows)} rows in answer to {count}")
