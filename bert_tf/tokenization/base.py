@@ -142,6 +142,10 @@ class BaseTokenizer(tf.Module):
     def _graphs(self):
         return {}
 
+    def __getstate__(self):
+        """What a copy has, here or in another process: graphs are made anew there."""
+        return {name: value for name, value in vars(self).items() if name != "_graphs"}
+
     def _ids(self, text, written):
         if written is None:
             return self._tokenize(text)

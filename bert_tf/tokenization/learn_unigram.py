@@ -20,7 +20,7 @@ MIN_VOCAB_SIZE = 16
 _THREADS = 2
 _MOST_BYTES = 4192  # of a word, as the trainer has it
 # Parts of a word that is longer, as a page of Chinese is: they end where a clause does.
-_CLAUSES = re.compile(r".{1,1000}[。、，．！？…]|.[^。、，．！？…]*", re.S)
+_CLAUSES = re.compile(r".{1,1000}[。、，．！？…]|.[^。、，．！？…]*[。、，．！？…]?", re.S)
 
 
 def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, min_frequency=2,

@@ -312,7 +312,8 @@ def check_stated(given, stated, path):
         stated: what `read_options` gives of `path`.
     """
     for key, value in given.items():
-        if "lower_case" in stated and value not in (None, stated.get(key)):
+        told = key in stated or "lower_case" in stated
+        if told and value not in (None, stated.get(key)):
             raise UsageError(explain(f"{key}={value}, but {path} has {key}={stated.get(key)}",
                                      attempt=f"leaving --{key} away"))
 

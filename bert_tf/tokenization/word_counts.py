@@ -198,7 +198,7 @@ def _batches(path, characters, longest):
 
 
 def _parts(text, longest):
-    """Yield the parts of a text, str, which but the first begin with a single blank."""
-    end = r"(?=(?<=\S) \S|\Z)"
+    """Yield the parts of a text, str, which but the first begin with the blank before a word."""
+    end = r"(?= \S|\Z)"
     for part in re.finditer(rf".{{1,{longest}}}{end}|.+?{end}", text, re.S):
         yield part[0]

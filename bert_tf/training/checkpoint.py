@@ -5,6 +5,7 @@ names, and `state.json` with the rest of the run's state and each file's size an
 """
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -21,7 +22,8 @@ PAUSES = 10, 30, 60  # seconds, in which a disk may be cleared or a store be bac
 
 def tried_again(write, *arguments):
     """Call `write(*arguments)`; where a disk or a store is in the way once more after each of
-    `PAUSES`, with a note. What another signal than the first one raises ends the waiting.
+    `PAUSES`, with a note, but for permissions, which time does not change. What another signal than
+    the first one raises ends the waiting.
 
     Raises:
         UnavailableError: of the last attempt.
@@ -30,6 +32,8 @@ def tried_again(write, *arguments):
         try:
             return write(*arguments)
         except UnavailableError as error:
+            if getattr(error.__cause__, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
             print(f"note: {error}; trying again in {pause} s", file=sys.stderr)
             time.sleep(pause)
     return write(*arguments)

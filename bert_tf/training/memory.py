@@ -8,8 +8,8 @@ from bert_tf.errors import BertTfError, explain
 
 # What does not fit, and what to try then.
 MODEL = "the model with the optimizer's state", "a smaller model or a device with more memory"
-STEP = "a step", ("a larger accumulate_steps, gradient_checkpointing, a smaller batch_size or "
-                  "dtype=bfloat16")
+STEP = "a step", ("dtype=bfloat16, a smaller batch_size or, where the command has them, a larger "
+                  "accumulate_steps or gradient_checkpointing")
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
+from bert_tf.errors import BertTfError
 from bert_tf.storage import disk, files
 from bert_tf.storage.mirror import Mirror
 from bert_tf.storage.variables import explained_writing
@@ -86,8 +87,13 @@ class MetricsLog:
     def _explained(self):
         # A full disk is ResourceExhaustedError to TensorFlow, as is a want of memory.
         path = self._mirror.path("logs")
-        with files.explained("write", path), explained_writing(path):
-            yield
+        try:
+            with files.explained("write", path), explained_writing(path):
+                yield
+        except BertTfError:
+            # A file of events may end in half of one now: the next attempt begins another.
+            self._writers.clear()
+            raise
 
     def print(self, text):
         """Print a line for the user without breaking the bar."""

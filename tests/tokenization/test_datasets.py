@@ -1,5 +1,6 @@
 """Text of a dataset is analysed once, and a tokenizer is traced once."""
 
+import copy
 import types
 
 import tensorflow as tf
@@ -35,3 +36,4 @@ def test_graphs_share_one_graph_of_the_tokenizer():
         found = tf.function(lambda text: tokenizer.tokenize(text))(tf.constant(texts))
         assert found.to_list() == tokenizer.tokenize(texts).to_list()
     assert sum(not hasattr(text, "numpy") for text in traced) == 1
+    assert copy.deepcopy(tokenizer).tokenize(["a b"]).to_list() == [[5, 6]]

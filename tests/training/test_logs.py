@@ -1,5 +1,6 @@
 import json
 import math
+import resource
 
 import pytest
 import tensorflow as tf
@@ -42,6 +43,27 @@ def test_lines_are_on_the_disk_before_the_step_is_saved(tmp_path, monkeypatch):
     log.close()
 
 
+def test_events_go_on_in_another_file_after_a_full_disk(tmp_path):
+    log = MetricsLog(str(tmp_path), 0, 300)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+        with pytest.raises(BertTfError, match="cannot write .*logs"):
+            for step in range(1, 100):
+                log.write(step, "train", {"loss": 2.5})
+                log.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    for again in (step, step + 1):
+        log.write(again, "train", {"loss": 2.5})
+    log.close()
+    files = sorted((tmp_path / "logs" / "train").iterdir())
+    assert len(files) == 2
+    steps = [event.step for event in tf.compat.v1.train.summary_iterator(str(files[-1]))
+             if event.summary.value]
+    assert steps == [step, step + 1]
+
+
 def test_a_full_disk_is_no_want_of_memory(tmp_path):
     log = MetricsLog(str(tmp_path), 0, 3)
     log.write(1, "train", {"loss": 2.5})
@@ -52,8 +74,8 @@ def test_a_full_disk_is_no_want_of_memory(tmp_path):
 
         close = flush
 
-    log._writers["train"] = Full()
     for end in (log.flush, log.close):
+        log._writers["train"] = Full()
         with pytest.raises(BertTfError, match="cannot write .*logs: the disk is full"):
             end()
 
