@@ -55,7 +55,8 @@ class Ragged:
 
 class Shared:
     """Rows that are lists of numbers, one list for many rows: Ragged `lists`, and int64 `[n]` which
-    of them each row has. In a batch they are as long as the longest of all, with 0 after the end.
+    of them each row has. In a batch they are as long as the longest of all, with the greatest int32
+    after the end: ascending lists stay so.
     """
 
     def __init__(self, lists, which):
@@ -250,7 +251,7 @@ class _BatchMaker:
                 batch[name] = tf.gather(values, rows)
         for name, (values, which, longest) in self.shared.items():
             batch[name] = tf.gather(values, tf.gather(which, rows)).to_tensor(
-                0, shape=[rows.shape[0], longest])
+                values.dtype.max, shape=[rows.shape[0], longest])
         if self.of_rows:
             lists = tf.maximum(tf.gather(self.lists, rows), 0)
             batch |= {name: tf.gather(values, lists) for name, values in self.of_rows.items()}

@@ -178,9 +178,16 @@ class FinetuningRun(OutputFolder):
             dev, self.left_out["dev"] = options.read_examples(self.task, options.dev)
             return train, dev, test
         train, dev = split_examples(train, share, options.seed, self.task.dev_last)
-        files.write_json(self.path("dev_ids.json"), {
+        path, ids = self.path("dev_ids.json"), [example.id for example in dev]
+        if files.exists(path) and files.read_json(path).get("dev_ids") != ids:
+            raise UsageError(explain(
+                f"{path} names other dev examples than --dev {options.dev} gives now: an earlier "
+                "version, which divided the examples otherwise, began this run, and would be "
+                "measured on some that it was trained on",
+                attempt="another --output_dir, or --overwrite to train again"))
+        files.write_json(path, {
             "task": self.task.name, "file": options.train, **_shares(train, dev, share),
-            "seed": options.seed, "train": len(train), "dev_ids": [example.id for example in dev]})
+            "seed": options.seed, "train": len(train), "dev_ids": ids})
         return train, dev, test
 
     def prepare(self, train, dev, test):

@@ -210,6 +210,19 @@ def test_what_is_taken_from_a_finished_run_is_made_again_or_named(finished, caps
             assert {name: (run / name).read_bytes() for name in kept} == kept
 
 
+def test_a_run_on_another_split_is_not_measured(finished, capsys, monkeypatch):
+    path, told = finished / "run" / "dev_ids.json", finished / "run" / "predictions.jsonl"
+    split, lines = path.read_text(), told.read_text()
+    monkeypatch.setattr(trial, "train", None)
+    path.write_text(json.dumps({**json.loads(split), "dev_ids": ["0", "1"]}))
+    told.unlink()
+    assert cli.run(finetune.main, arguments(finished, "--seeds", "2")) == 2
+    assert f"{path} names other dev examples than --dev 0.25" in capsys.readouterr().err
+    assert not told.exists()
+    path.write_text(split)
+    told.write_text(lines)
+
+
 @pytest.mark.long
 def test_results_that_are_gone_are_learned_again(finished):
     run = finished / "run"

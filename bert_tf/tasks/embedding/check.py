@@ -13,8 +13,11 @@ def kind_of(examples):
     """Return which of `KINDS` all `QueryExample`s of a list are.
 
     Raises:
-        BertTfError: they are of several.
+        BertTfError: they are of several, or there are none.
     """
+    if not examples:
+        raise BertTfError("no examples")
+
     def kind(example):
         return KINDS[0 if example.is_labelled_pair else 1 if example.positives else 2]
 

@@ -206,9 +206,8 @@ def _teacher_vectors(table, teacher):
 def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=None):
     """Return batches of queries and their texts for `model.fit`.
 
-        data = bert_tf.query_batches(examples, model, 32, seed=1, epochs=3)
         model.compile("adam", bert_tf.EmbeddingLoss())
-        model.fit(data)
+        model.fit(bert_tf.query_batches(examples, model, 32, seed=1, epochs=3))
 
     Args:
         examples: list of `QueryExample`, such as `bert_tf.read_queries(path)` yields.
@@ -216,7 +215,8 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=
         batch_size: queries of a batch, over all replicas.
         seed: of the order.
         epochs: passes over the examples, each in a different order; all are in the dataset.
-        loss: an `EmbeddingLoss`, for its `negatives`; None for the model's.
+        loss: an `EmbeddingLoss`, for its `negatives`, and for what `cosine` and `vectors` want of
+            the data; None for the one that the model was compiled with.
         crops: of texts alone: so many pairs of random spans of each are to find each other, see
             `RandomCrops`; None for a text read twice, with other dropout.
 

@@ -116,7 +116,7 @@ def test_a_query_with_many_positives_costs_the_others_nothing():
     assert features.rows["positive_ids"].lists.values.size == 513
     batch = next(iter(TaskInput(features, 513, 1, False, shuffle=False).dataset()))
     assert batch["positive_ids"].shape == (513, 512)
-    assert batch["positive_ids"].numpy()[-1].tolist() == [514 + 1] + 511 * [0]
+    assert batch["positive_ids"].numpy()[-1].tolist() == [514 + 1] + 511 * [2**31 - 1]
 
 
 def test_texts_in_windows_are_refused():

@@ -36,11 +36,10 @@ def in_batch(batch, options):
 
 
 def _are_among(ids, lists):
-    """Return bool `[b, m]`: which of `ids [m]` are in each of `lists [b, k]`.
+    """Return bool `[b, m]`: which of `ids [m]` are in each of `lists [b, k]`, which ascend.
 
     They are looked up: comparing all would take `b m k` numbers, and a query may have thousands.
     """
-    lists = tf.sort(lists, -1)
     ids = tf.tile(ids[tf.newaxis], [tf.shape(lists)[0], 1])
     places = tf.minimum(tf.searchsorted(lists, ids), tf.shape(lists)[1] - 1)
     return tf.gather(lists, places, batch_dims=1) == ids

@@ -15,8 +15,8 @@ class VectorBatch:
     Attributes:
         vectors: float32 `[b, 2 + n, width]`: of query, positive, negatives.
         text_ids: int32 `[b, 2 + n]`; equal texts have equal ids, 0 where there is no text.
-        positive_ids: int32 `[b, m]`, ids of all positives of the query, and of its own text;
-            0 is none.
+        positive_ids: int32 `[b, m]`, ascending ids of all positives of the query, and of its own
+            text; the greatest int32 is none.
         weights: float32 `[b]`, 0 of rows that only fill the batch.
         scores: float32 `[b, 1 + n]` of positive and negatives, or None.
         teacher: float32 `[b, 2 + n, teacher's width]`, or None.
