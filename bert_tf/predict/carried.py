@@ -19,6 +19,7 @@ from bert_tf.storage import local_copies
 _SAMPLE = 1000  # objects that types are found by
 # What `pa.array` raises, and comparing what is nested deeply.
 _WRONG = (pa.ArrowException, OverflowError, RecursionError, TypeError, ValueError)
+_PLAIN = {float, int, str}  # equal ones are the same, where a bool equals a number
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -105,11 +106,14 @@ class Carried:
 def _is_kept(value, kept):
     """Return whether nothing of a value is lost in what a column keeps of it, which in objects may
     have further fields."""
+    if type(value) in _PLAIN and value == kept:
+        return True
     if isinstance(value, dict):
         return isinstance(kept, dict) and value.keys() <= kept.keys() and all(
             _is_kept(inner, kept[name]) for name, inner in value.items())
     if isinstance(value, list | tuple):
-        return len(value) == len(kept) and all(map(_is_kept, value, kept))
+        return (value == kept and _PLAIN.issuperset(map(type, value))) or (
+            len(value) == len(kept) and all(map(_is_kept, value, kept)))
     if value == kept:
         return isinstance(value, bool) == isinstance(kept, bool)
     if {type(value), type(kept)} == {str, bytes}:
