@@ -186,7 +186,8 @@ def test_what_json_has_no_type_for(tmp_path):
             "id": "1", "text": "the film", "key": "/wA=", "inner": ["YQ=="], "day": "2020-01-02"}
 
 
-def nested(depth, value=1):
+def nested(depth):
+    value = 1
     for _ in range(depth):
         value = [value]
     return value
@@ -195,8 +196,8 @@ def nested(depth, value=1):
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_what_is_nested_too_deeply_is_a_bad_row(tmp_path, form):
     path, told = tmp_path / "a.jsonl", []
-    path.write_text("".join(json.dumps({"text": "a", "v": nested(depth)}) + "\n"
-                            for depth in (200, 201, 700)))
+    path.write_text("".join(json.dumps({"text": "a", name: nested(depth)}) + "\n"
+                            for name, depth in (("v", 200), ("v", 201), ("deep", 700))))
     rows = Rows([str(path)], ["text"], {}, TableForm(), 100, others=form == "jsonl")
     (block,) = rows.blocks(lambda where, row: told.append(str(row)))
     assert told == [f"{path} line {line}: lists or objects nested too deeply; expected 200 levels"
