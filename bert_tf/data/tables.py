@@ -275,9 +275,9 @@ def _csv_rows(path, form, delimiter):
             upto = f" up to line {rows.line_num}" if rows.line_num > first else ""
             fields = BadRow(explain(f"{where}: not CSV{upto}: {error}",
                                     "quotes around a field, and doubled within it"))
-            # The reader begins anew at the next line, unless the header is bad, or a quote without
-            # an end took in all the rest.
-            if not begun or "unexpected end" in str(error):
+            # The reader begins anew at the next line. A quote without an end takes in good rows up
+            # to the next quote, far away: these are not to be lost.
+            if not begun or rows.line_num > first:
                 raise BertTfError(str(fields)) from error
         if fields:
             begun = True

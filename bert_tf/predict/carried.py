@@ -1,23 +1,25 @@
 """The input's columns as Arrow arrays of one type each, for output in Parquet.
 
 Of each file the type is Parquet's own; strings of other tables; of objects that of the first ones.
-Of several files it is one that holds the values of all, else that of the first. A column in which
-objects differ, or hold nothing, is one of strings, in which whatever is no string is written as
-JSON.
+Of several files it is one that holds the values of all. A column in which objects differ, or hold
+nothing, is one of strings, in which whatever is no string is written as JSON.
 """
 
+import datetime
 import itertools
-import json
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from bert_tf.data.tables import BadRow, read_rows
-from bert_tf.errors import explain
+from bert_tf.errors import UsageError, explain
+from bert_tf.predict.as_json import as_json
 from bert_tf.storage import local_copies
 
 _SAMPLE = 1000  # objects that types are found by
-_WRONG = (pa.ArrowException, OverflowError, TypeError, ValueError)  # what `pa.array` raises
+# What `pa.array` raises, and comparing what is nested deeply.
+_WRONG = (pa.ArrowException, OverflowError, RecursionError, TypeError, ValueError)
+_PLAIN = {float, int, str}  # equal ones are the same, where a bool equals a number
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -29,15 +31,26 @@ class Carried:
 
     Attributes:
         types: `{column: type}`, of all of `rows.names`; None where values are written as JSON.
+
+    Raises:
+        UsageError: no type holds the values that two files have in a column.
     """
 
     def __init__(self, rows):
-        found = {rows.id: pa.string()} if rows.numbered else {}
+        found, paths = {rows.id: pa.string()} if rows.numbered else {}, {}
         for source in rows.sources:
             for name, type_ in _types(source).items():
-                found[name] = type_ if name not in found else (
-                    found[name] if rows.older else _common(found[name], type_))
+                before = found.setdefault(name, type_)
+                try:
+                    found[name] = _common(before, type_)
+                except pa.ArrowException:
+                    raise UsageError(explain(
+                        f"{source.path}: {type_} in the column {name!r}",
+                        f"{before}, as in {paths[name]}", "--format jsonl")) from None
+                if name not in paths or found[name] != before:
+                    paths[name] = source.path
         self.types = {name: found[name] for name in rows.names}
+        self._of = "of all files" if len(rows.sources) > 1 else "in the first rows"
 
     def convert(self, block, bad):
         """Return a `Block` with arrays for columns, without the rows that do not fit.
@@ -60,20 +73,23 @@ class Carried:
             where, shown = block.places[row], repr(value)
             shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN - 1] + "…"
             bad(where, BadRow(explain(f"{where}: {shown} in the column {name!r}",
-                                      f"{self.types[name]}, as in the first rows",
+                                      f"{self.types[name]}, as {self._of}",
                                       "--format jsonl")))
         kept = [row for row in range(len(block.places)) if row not in wrong]
         return self.convert(block._replace(
-            places=[block.places[row] for row in kept],
+            places=[block.places[row] for row in kept], late=[block.late[row] for row in kept],
             **{part: {name: [values[row] for row in kept] for name, values in of.items()}
                for part, of in (("texts", block.texts), ("columns", block.columns))}), bad)
 
     def _array(self, name, values):
-        if self.types[name] is None:
+        type_ = self.types[name]
+        if type_ is None:
             return pa.array([value if value is None or isinstance(value, str)
-                             else json.dumps(value, ensure_ascii=False) for value in values],
-                            pa.string())
-        array = pa.array(values, self.types[name])
+                             else as_json(value).decode() for value in values], pa.string())
+        if pa.types.is_timestamp(type_):  # dates of another file
+            values = [datetime.datetime.combine(value, datetime.time())
+                      if type(value) is datetime.date else value for value in values]
+        array = pa.array(values, type_)
         # Arrow cuts off what a type has no room for: fractions, digits, fields.
         if not all(map(_is_kept, values, array.to_pylist())):
             raise ValueError("a value that the type has no room for")
@@ -90,28 +106,54 @@ class Carried:
 def _is_kept(value, kept):
     """Return whether nothing of a value is lost in what a column keeps of it, which in objects may
     have further fields."""
+    if type(value) in _PLAIN and value == kept:
+        return True
+    if isinstance(value, dict):
+        return isinstance(kept, dict) and value.keys() <= kept.keys() and all(
+            _is_kept(inner, kept[name]) for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return (value == kept and _PLAIN.issuperset(map(type, value))) or (
+            len(value) == len(kept) and all(map(_is_kept, value, kept)))
     if value == kept:
         return isinstance(value, bool) == isinstance(kept, bool)
-    if isinstance(value, dict) and isinstance(kept, dict):
-        return value.keys() <= kept.keys() and all(
-            _is_kept(inner, kept[name]) for name, inner in value.items())
     if {type(value), type(kept)} == {str, bytes}:
         return True  # as UTF-8
-    if isinstance(value, list | tuple):
-        return len(value) == len(kept) and all(map(_is_kept, value, kept))
+    if isinstance(value, datetime.datetime) and value.tzinfo and kept.tzinfo:
+        # Of different time zones Python takes those in a repeated hour to be different.
+        return value.astimezone(datetime.UTC) == kept.astimezone(datetime.UTC)
     return value != value and kept != kept  # NaN
 
 
 def _common(first, second):
-    """Return a type that holds the values of two, else the first."""
-    if first is None or second is None:
-        return first
-    try:
-        common = pa.unify_schemas([pa.schema({"": first}), pa.schema({"": second})],
-                                  promote_options="permissive").field(0).type
-    except pa.ArrowException:
-        return first
-    return first if pa.types.is_decimal(first) and pa.types.is_floating(common) else common
+    """Return a type that holds the values of two: of 64-bit integers beside other numbers the
+    first.
+
+    Raises:
+        pyarrow.ArrowException: there is none.
+    """
+    if first == second or first is None or second is None:
+        return None if first == pa.string() and second is None else first
+    if pa.types.is_timestamp(first) and pa.types.is_timestamp(second) and first.tz and second.tz:
+        second = pa.timestamp(second.unit, first.tz)  # the same instants
+    one, other = _beside(first, second), _beside(second, first)
+    common = pa.unify_schemas([pa.schema({"": one}), pa.schema({"": other})],
+                              promote_options="permissive").field(0).type
+    if pa.types.is_floating(common) and (pa.types.is_decimal(one) or pa.types.is_decimal(other)):
+        raise pa.ArrowTypeError("decimal beside float")
+    if pa.types.is_integer(one) and one.bit_width == 64 and not pa.types.is_decimal(common):
+        return one  # a float rounds those above 2^53
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and one != other:
+        return pa.timestamp("us", common.tz)  # as Python has it; nanoseconds end in 2262
+    return common
+
+
+def _beside(kind, other):
+    """Return a type, or one of the same values that Arrow can unify with another one."""
+    if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(other):
+        return kind.value_type
+    if pa.types.is_date(kind) and pa.types.is_timestamp(other):
+        return pa.timestamp("s")
+    return kind
 
 
 def _types(source):
@@ -131,9 +173,9 @@ def _types(source):
 def _type(values):
     try:
         found = pa.array(values).type
+        return None if _is_vague(found) else found
     except _WRONG:
         return None
-    return None if _is_vague(found) else found
 
 
 def _is_vague(found):

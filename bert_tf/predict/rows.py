@@ -25,7 +25,8 @@ from bert_tf.tasks.base.text_files import check_text
 ID = "id"
 _BLOCK_CHARACTERS = 1 << 26  # of a block, whatever its number of rows
 _ITEM = 32  # bytes of a number in a list
-_SIZED = str, bytes, list, tuple, dict
+_NESTED = list, tuple, dict
+_DEEPEST = 200  # nested lists and objects: what pickles them, or writes them as JSON, is recursive
 
 
 class Block(typing.NamedTuple):
@@ -36,12 +37,14 @@ class Block(typing.NamedTuple):
         places: file and line of each row that is not bad, list of str.
         texts: `{input of the model: list of str}`.
         columns: `{column: list}`, all that the input has, and `id`.
+        late: of each row a dict of fields that are no columns, see `others` of `Rows`.
     """
 
     number: int
     places: list
     texts: dict
     columns: dict
+    late: list
 
     def ids(self, column):
         """Return the ids, a list of str."""
@@ -85,9 +88,7 @@ class Rows:
         form: a `TableForm`.
         size: rows of a block.
         needs_id: whether a file must have the column of ids where `columns` names it.
-        others: whether a block has columns of fields, too, that the first objects of a file lack.
-        older: whether the output was begun by a version that counted characters alone, took a
-            column's type from the first file and `Label` for another name than `label`.
+        others: whether a block has fields, too, that the first objects of a file lack.
 
     Attributes:
         sources: the files, each with its `path`, `names` and `form`.
@@ -100,9 +101,8 @@ class Rows:
         BertTfError: a file cannot be read.
     """
 
-    def __init__(self, paths, inputs, columns, form, size, needs_id=True, others=False,
-                 older=False):
-        self.size, self.others, self.older = size, others, older
+    def __init__(self, paths, inputs, columns, form, size, needs_id=True, others=False):
+        self.size, self.others = size, others
         self.text_columns = dict(zip(inputs, (
             columns.get(key, name) for key, name in zip(("text", "text_b"), inputs, strict=False)),
             strict=True))
@@ -166,14 +166,16 @@ class Rows:
         if not source.names:
             return
         for where, row in source.rows(self.text_columns.values(), self.others):
-            if not isinstance(row, BadRow) and self.numbered:
+            # An id of its own may come late.
+            if not isinstance(row, BadRow) and self.numbered and row.get(self.id) is None:
                 row[self.id] = self._prefixes[source.path] + where.rpartition(" ")[2]
             yield where, row
 
     def _block(self, number, rows, bad):
         """Return the next block, and whether there were any rows for it."""
         block = Block(number, [], {name: [] for name in self.text_columns},
-                      {name: [] for name in self.names})
+                      {name: [] for name in self.names}, [])
+        known = {*self.names, *self.text_columns.values()}
         count = characters = 0
         for where, row in rows:
             count += 1
@@ -181,32 +183,41 @@ class Rows:
                 if isinstance(row, BadRow):
                     raise row
                 texts = [check_text(where, row[column]) for column in self.text_columns.values()]
+                characters += sum(_size(where, value) for value in row.values())
             except BadRow as error:
                 bad(where, error)
             else:
                 block.places.append(where)
                 for column, text in zip(block.texts.values(), texts, strict=True):
                     column.append(text)
-                for name in row if self.others else ():
-                    if name not in block.columns and name not in self.text_columns.values():
-                        block.columns[name] = [None] * (len(block.places) - 1)
                 for name, column in block.columns.items():
-                    value = row.get(name)
-                    column.append(value)
-                    characters += _size(value, self.older)
+                    column.append(row.get(name))
+                block.late.append({name: value for name, value in row.items()
+                                   if name not in known} if self.others else {})
             if count == self.size or characters >= _BLOCK_CHARACTERS:
                 break
         return block, count > 0
 
 
-def _size(value, older):
-    """Return the characters of a string, and about the bytes of a list with all that it holds."""
-    if isinstance(value, str):
-        return len(value)
-    if older or not isinstance(value, _SIZED):
-        return 1
-    if isinstance(value, bytes):
-        return len(value)
-    inner = value.values() if isinstance(value, dict) else value
-    return _ITEM * len(value) + sum(_size(each, older) for each in inner
-                                    if isinstance(each, _SIZED))
+def _size(where, value):
+    """Return the characters of a string, and about the bytes of a list with all that it holds.
+
+    Raises:
+        BadRow: lists and objects are nested too deeply.
+    """
+    if not isinstance(value, _NESTED):
+        return len(value) if isinstance(value, str | bytes) else 1
+    size, level = 0, [value]
+    for _ in range(_DEEPEST):
+        inner = []
+        for each in level:
+            size += _ITEM * len(each)
+            for item in each.values() if isinstance(each, dict) else each:
+                if isinstance(item, _NESTED):
+                    inner.append(item)
+                elif isinstance(item, str | bytes):
+                    size += len(item)
+        if not inner:
+            return size
+        level = inner
+    raise BadRow(explain(f"{where}: lists or objects nested too deeply", f"{_DEEPEST} levels"))

@@ -8,11 +8,9 @@
 | `manifest.json` | written last: what was predicted, of what, metrics, checksums |
 """
 
-import contextlib
-
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
-from bert_tf.data.tables import BadRow, id_prefixes
+from bert_tf.data.tables import BadRow, composed, id_prefixes
 from bert_tf.embedder import model_digest
 from bert_tf.errors import BertTfError, explain
 from bert_tf.finetune.known import completed, known_options
@@ -28,7 +26,7 @@ from bert_tf.tasks.token_classification.files import check_untagged
 from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
-_FORM = 2  # of the output; what is begun without this number goes on as it was, see `Rows`
+_FORM = 3  # of the output: a folder has one alone, what an older version began is refused
 # Options that decide nothing, or what is known otherwise: the model by its digest.
 _UNSTORED = ("model", "input", "num_processes", "runner", "beam_options")
 
@@ -57,11 +55,9 @@ class Prediction(OutputFolder):
         beam = beam_module(options, "bert_tf.predict.beam_runner")
         paths = files.expand(options.input)
         stored = {name: value for name, value in options.stored().items()
-                  if name not in _UNSTORED} | {"model_digest": model_digest(options.model)}
-        older = not self._notes("form")
-        if not older:
-            stored["form"] = _FORM
-        if len(paths) > 1 and "id" not in self.asked and self._notes("file_names"):
+                  if name not in _UNSTORED}
+        stored |= {"model_digest": model_digest(options.model), "form": _FORM}
+        if len(paths) > 1 and "id" not in self.asked:
             stored["file_names"] = manifest.fingerprint(id_prefixes(paths))
         before = manifest.finished(self.path(MANIFEST), stored, paths, options.overwrite,
                                    options.verify_inputs)
@@ -74,7 +70,7 @@ class Prediction(OutputFolder):
             check_untagged(path, options.form())
         rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),
                     options.shard_size, needs_id="id" in self.asked,
-                    others=options.format == "jsonl" and not older, older=older)
+                    others=options.format == "jsonl")
         work = Work(options, rows, FORMATS[options.format](rows, predictor))
         manifest.resumed(self.path(), MANIFEST, BEGUN, stored, paths, options.overwrite,
                          options.verify_inputs, option="strict", made=self.made)
@@ -96,15 +92,6 @@ class Prediction(OutputFolder):
             files=checksums.facts(self.path(), [BAD_ROWS, *(
                 f"{PREDICTIONS}/{name}" for name in files.list_folder(self.path(PREDICTIONS)))]))
 
-    def _notes(self, option):
-        """Return whether an option is one of those that are compared: not of what was predicted
-        before it was noted."""
-        for name in (MANIFEST, BEGUN):
-            if files.exists(self.path(name)):
-                with contextlib.suppress(BertTfError):  # damaged, as is told where it is read
-                    return option in manifest.read(self.path(name))["options"]
-        return True
-
     def made(self):
         """Return the names of what is made in the folder, as far as it is there."""
         return [name for name in (PREDICTIONS, BAD_ROWS) if files.exists(self.path(name))]
@@ -125,12 +112,18 @@ class Prediction(OutputFolder):
         if work.rows.id != columns.get("id"):  # that of other tables
             columns.pop("id", None)
         label = {**(find_task(self.task).columns or {}), **columns}.get("label")
-        if label and all(source.holds == ".parquet" and not {label, label.partition(".")[0]} & {
-                *source.names} for source in work.rows.sources):
+        if label and not label.isdigit() and not any(
+                _may_have(source, composed(label)) for source in work.rows.sources):
             return {}, 0, 0  # which reading all of it would tell, too
         shards = ((block.places, work.writer.read(work.shard(block.number)))
                   for block in work.blocks(ignored))
         return measure(self.task, "chosen" in predictor.columns, work.rows, columns, shards)
+
+
+def _may_have(source, column):
+    """Return whether a file may have a column or field; what all objects have is not known."""
+    return source.holds in (".json", ".jsonl") or not {column, column.partition(".")[0]}.isdisjoint(
+        map(composed, source.names))
 
 
 def _has_header(options):

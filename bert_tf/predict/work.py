@@ -33,7 +33,7 @@ class Work(OutputFolder):
 
     def shard(self, number):
         """Return the path of a shard: sorted by their names, they are in the order of the input."""
-        name = f"{number:05d}" if number < 100_000 or self.rows.older else f"x{number:010d}"
+        name = f"{number:05d}" if number < 100_000 else f"x{number:010d}"
         return self.path(PREDICTIONS, f"part-{name}{self.writer.suffix}")
 
     def blocks(self, bad, part=0, parts=1):
@@ -43,15 +43,10 @@ class Work(OutputFolder):
             bad: called with file and line of each bad row, and its `BadRow`; of the blocks of other
                 parts some are not reported, unless `part` is 0.
         """
-        convert = None
-        if self.options.format == "parquet":
-            from bert_tf.predict.carried import Carried
-
-            convert = Carried(self.rows).convert
         for block in self.rows.blocks(bad):
             own = block.number % parts == part
-            if convert is not None and (own or part == 0):
-                block = convert(block, bad)
+            if self.options.format == "parquet" and (own or part == 0):
+                block = self.writer.convert(block, bad)
             if own:
                 yield block
 

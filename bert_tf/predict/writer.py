@@ -4,13 +4,12 @@ Each format has `suffix`, `write` and `count_rows`. A file appears whole, and th
 same bytes.
 """
 
-import base64
 import json
-import math
 
 import numpy as np
 
 from bert_tf.errors import UsageError, explain, needs
+from bert_tf.predict.as_json import as_json
 from bert_tf.storage import files, local_copies
 
 
@@ -32,8 +31,11 @@ class JsonLines:
         columns = {**block.columns,
                    **{self.names[name]: values for name, values in predictions.items()}}
         with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
-            for values in zip(*columns.values(), strict=True):
-                stream.write(_line(dict(zip(columns, values, strict=True))))
+            for late, values in zip(block.late, zip(*columns.values(), strict=True), strict=True):
+                row = dict(zip(columns, values, strict=True))
+                for name, value in late.items():
+                    row.setdefault(name, value)  # a prediction of that name stays
+                stream.write(as_json(row) + b"\n")
 
     @staticmethod
     def count_rows(path):
@@ -52,8 +54,11 @@ class Parquet:
     suffix = ".parquet"
 
     def __init__(self, rows, predictor):
+        from bert_tf.predict.carried import Carried
+
         self.names = predicted_names(rows, predictor.columns)
         self.predicted = [field.with_name(self.names[field.name]) for field in predictor.schema()]
+        self.convert = Carried(rows).convert
 
     def write(self, path, block, predictions):
         """See `JsonLines.write`; the block's columns are arrays."""
@@ -135,13 +140,13 @@ def predicted_names(rows, predicted):
     Raises:
         UsageError: the input has that, too.
     """
-    same = str if rows.older else str.casefold
-    carried = {same(name): name for name in rows.names}
-    names = {name: f"predicted_{name}" if same(name) in carried else name for name in predicted}
+    carried = {name.casefold(): name for name in rows.names}
+    names = {name: f"predicted_{name}" if name.casefold() in carried else name
+             for name in predicted}
     for name, written in names.items():
-        if same(written) in carried:
-            raise UsageError(explain(f"the input has the columns {carried[same(name)]} and "
-                                     f"{carried[same(written)]}", "at most one of them"))
+        if written.casefold() in carried:
+            raise UsageError(explain(f"the input has the columns {carried[name.casefold()]} and "
+                                     f"{carried[written.casefold()]}", "at most one of them"))
     return names
 
 
@@ -156,30 +161,3 @@ def check_installed(name):
 def _vectors(pa, values, kind):
     flat = pa.array(np.ascontiguousarray(values).reshape(-1), kind.value_type)
     return pa.FixedSizeListArray.from_arrays(flat, kind.list_size)
-
-
-def _line(row):
-    try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False,
-                          default=_plain).encode() + b"\n"
-    except UnicodeEncodeError:  # half a character in a column that is carried along
-        return json.dumps(row, default=_plain).encode() + b"\n"
-    except ValueError:  # of numbers JSON has only finite ones
-        return _line(_finite(row))
-
-
-def _finite(value):
-    """Return a value with None in place of numbers that are not finite."""
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return _finite(value.tolist())
-    if isinstance(value, list | tuple):
-        return list(map(_finite, value))
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(value):
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

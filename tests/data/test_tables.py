@@ -129,7 +129,7 @@ def test_fields_of_objects_within(write_file):
     ("a.tsv", "text\tlabel\na\n", "line 2: 1 columns; expected 2 as in the first line"),
     ("a.csv", "text,label\na\n", "line 2: 1 columns; expected 2"),
     ("a.csv", 'text,label\n"b"c,1\n', "line 2: not CSV: ',' expected after"),
-    ("a.csv", 'text,label\n"b\n"c,1\n', "line 2: not CSV up to line 3: ',' expected after"),
+    ("a.csv", 'text,label\n"b,1\n', "line 2: not CSV: unexpected end"),
     ("a.jsonl", '{"text": "a"}\n', "line 1: no field 'label' among text"),
     ("a.jsonl", "\n[1]\n", "line 2: list; expected an object"),
     ("a.jsonl", '{"text": \n', "line 1: invalid JSON"),
@@ -154,6 +154,8 @@ def test_rows_after_one_that_is_no_csv(write_file):
     ("a.tsv", "text\tlabel\tlabel\n", "line 1: two columns are named 'label'"),
     ("a.csv", "text|label\n", "no column 'text'"),
     ("a.csv", 'text,label\n"b\nc,1\n', "line 2: not CSV up to line 3: unexpected end"),
+    ("a.csv", 'text,label\n"b,1\n' + "c,1\n" * 20 + '"d, e",1\n',
+     "line 2: not CSV up to line 23: ',' expected after"),  # else 20 good rows would be lost
     ("a.csv", "text,label\rb,1\r", "line 1: not CSV: new-line character"),
     ("a.json", '{"text": "a"}', "dict; expected a JSON list"),
     ("a.tsv", b"text\tlabel\n\xe9t\xe9\t1\n", "line 2: byte 0xe9 at column 1 is not UTF-8"),

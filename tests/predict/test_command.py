@@ -12,7 +12,7 @@ from pyarrow import parquet
 from sentiment import examples, tokenizer
 
 import bert_tf
-from bert_tf.storage import checksums, files, manifest
+from bert_tf.storage import checksums, files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
 pytestmark = pytest.mark.usefixtures("same_predictor")
@@ -121,7 +121,6 @@ BAD = [({"text": None}, "NoneType as text; expected a string"),
 
 
 def test_ids_are_of_the_files_that_were_named(model, tmp_path, capsys):
-    """Unless the predictions are from before names, and the output's form, were noted."""
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / name).write_text(f"a fine film\n{name}\n")
     (tmp_path / "c.txt").write_text((tmp_path / "b.txt").read_text())
@@ -130,28 +129,37 @@ def test_ids_are_of_the_files_that_were_named(model, tmp_path, capsys):
     renamed = ("--input", str(tmp_path / "a.txt"), str(tmp_path / "c.txt"))
     assert run(*arguments, *renamed) == 2
     assert "file_names was" in capsys.readouterr().err
+
+
+def test_another_form_of_the_output_is_refused(model, write_file, tmp_path, capsys):
+    source = write_file("a.tsv", "text\nthe film\n")
+    assert run(model, source, tmp_path / "out") == 0
     record = str(tmp_path / "out/manifest.json")
     before = checksums.read_sealed(record)
-    del before["options"]["file_names"], before["options"]["form"]
-    before["fingerprint"] = manifest.fingerprint(
-        before["options"], [each["content"] for each in before["input_facts"]])
+    form = before["options"].pop("form")
     checksums.write_sealed(record, before)
-    assert run(*arguments, *renamed) == 0
+    assert run(model, source, tmp_path / "out") == 2
+    assert f"(form was None, now {form})" in capsys.readouterr().err
+    assert run(model, source, tmp_path / "out", "--overwrite") == 0
+    assert checksums.read_sealed(record)["options"]["form"] == form
 
 
-def test_what_an_older_version_began_goes_on_in_its_form(model, write_file, tmp_path):
-    source = write_file("a.tsv", "text\tLabel\nthe film\tgood\n")
-    assert run(model, source, tmp_path / "out") == 0
-    assert read(tmp_path / "out")[0].keys() >= {"Label", "predicted_label"}
-    before = checksums.read_sealed(str(tmp_path / "out/manifest.json"))
-    del before["options"]["form"], before["files"]
-    before["fingerprint"] = manifest.fingerprint(
-        before["options"], [each["content"] for each in before["input_facts"]])
-    checksums.write_sealed(str(tmp_path / "out/begun.json"), before)
-    files.remove(str(tmp_path / "out/manifest.json"))
-    files.remove(str(parts(tmp_path / "out")[0]))
-    assert run(model, source, tmp_path / "out") == 0
-    assert read(tmp_path / "out")[0].keys() >= {"Label", "label"}
+@pytest.mark.parametrize(("content", "words"), [
+    ("text\tn\nthe film\t1\n", []), ("the film\t1\n", ["--text_column", "0"])])
+def test_files_without_labels_are_not_read_again(model, write_file, tmp_path, monkeypatch, capsys,
+                                                 content, words):
+    monkeypatch.setattr("bert_tf.predict.run.measure", None)
+    source = write_file("a.tsv", content)
+    assert run(model, source, tmp_path / "out", "--task", "classify", *words) == 0
+    assert "not measured" not in capsys.readouterr().err
+
+
+def test_files_that_no_type_holds_leave_nothing_behind(model, tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"text": "the", "n": 1}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "the", "n": "one"}\n')
+    assert run(model, tmp_path / "*.jsonl", tmp_path / "out") == 2
+    assert "b.jsonl: string in the column 'n'; expected int64, as in" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_rows_go_into_a_file_of_their_own(model, tmp_path, capsys):

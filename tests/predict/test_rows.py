@@ -16,10 +16,11 @@ from bert_tf.predict.measure import measure
 from bert_tf.predict.progress import count_rows
 from bert_tf.predict.rows import Rows
 from bert_tf.predict.work import Work
-from bert_tf.predict.writer import JsonLines, predicted_names
+from bert_tf.predict.writer import FORMATS, JsonLines, predicted_names
 from bert_tf.tasks.classification.metrics import classification_metrics, multi_label_metrics
 
 QUESTIONS = ["question", "context"]
+NO_PREDICTOR = types.SimpleNamespace(columns=[], schema=list)
 
 
 def rows_of(paths, inputs=("text",), columns=None, form=None):
@@ -179,72 +180,50 @@ def test_what_json_has_no_type_for(tmp_path):
     rows = rows_of([tmp_path / "a.parquet"])
     (block,) = rows.blocks(bad=None)
     path = str(tmp_path / "out.jsonl")
-    JsonLines(rows, types.SimpleNamespace(columns=[])).write(path, block, {})
+    JsonLines(rows, NO_PREDICTOR).write(path, block, {})
     with open(path) as stream:
         assert json.loads(stream.read()) == {
             "id": "1", "text": "the film", "key": "/wA=", "inner": ["YQ=="], "day": "2020-01-02"}
 
 
-@pytest.mark.parametrize(("more", "fits"), [
-    ({"lang": "en"}, True), ({"lang": None}, True), ({}, True), (None, True),
-    ({"lang": "en", "source": "x"}, False)])
-def test_a_field_that_first_rows_lack_is_not_lost(tmp_path, more, fits):
-    path = tmp_path / "a.jsonl"
-    lines = [{"text": "the film", "of": {"meta": [{"lang": "en"}]}}] * 1000
-    lines += [{"text": "the film", "of": {"meta": [more]}}]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    rows, told = Rows([str(path)], ["text"], {}, TableForm(), 2000), []
-    (block,) = rows.blocks(bad=None)
-    made = Carried(rows).convert(block, lambda where, row: told.append(str(row)))
-    assert len(made.places) == 1000 + fits
-    assert fits or "in the column 'of'; expected struct<" in told[0]
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
-def convert(rows):
-    """Return the columns of all rows as Arrow has them, and what was told of bad ones."""
-    told = []
-    (block,) = rows.blocks(bad=None)
-    made = Carried(rows).convert(block, lambda where, row: told.append(str(row)))
-    return {name: column.to_pylist() for name, column in made.columns.items()}, told
-
-
-def test_numbers_are_not_cut_off(tmp_path):
-    path = tmp_path / "a.jsonl"
-    values = [*range(1000), 1000.5, 1001.0, None]
-    path.write_text("".join(json.dumps({"text": "a", "n": value}) + "\n" for value in values))
-    columns, (told,) = convert(Rows([str(path)], ["text"], {}, TableForm(), 2000))
-    assert columns["n"] == [*range(1000), 1001, None]
-    assert "line 1001: 1000.5 in the column 'n'; expected int64" in told
-
-
-def test_a_column_has_a_type_for_the_values_of_all_files(tmp_path):
-    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
-    columns = {"n": (pa.int64(), 7, 9.99), "x": (pa.float32(), 0.5, 1e300),
-               "of": (pa.struct({"a": pa.int64()}), {"a": 1}, {"a": 1.5}),
-               "raw": (pa.binary(), b"\xff", "the")}
-    for name, place in (("a", 1), ("b", 2)):
-        table = {"text": ["the film"]}
-        for column, values in columns.items():
-            table[column] = pa.array([values[place]], values[0] if place == 1 else None)
-        parquet.write_table(pa.table(table), tmp_path / f"{name}.parquet")
-    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    found, told = convert(rows_of(paths))
-    assert not told
-    assert found["raw"] == [b"\xff", b"the"]
-    del columns["raw"]
-    assert {name: found[name] for name in columns} == {
-        name: list(values[1:]) for name, values in columns.items()}
-    older = Rows(list(map(str, paths)), ["text"], {}, TableForm(), 100, older=True)
-    found, told = convert(older)  # what was begun with the first file's types
-    assert found["n"] == [7] and len(told) == 1
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_what_is_nested_too_deeply_is_a_bad_row(tmp_path, form):
+    path, told = tmp_path / "a.jsonl", []
+    path.write_text("".join(json.dumps({"text": "a", name: nested(depth)}) + "\n"
+                            for name, depth in (("v", 200), ("v", 201), ("deep", 700))))
+    rows = Rows([str(path)], ["text"], {}, TableForm(), 100, others=form == "jsonl")
+    (block,) = rows.blocks(lambda where, row: told.append(str(row)))
+    assert told == [f"{path} line {line}: lists or objects nested too deeply; expected 200 levels"
+                    for line in (2, 3)]
+    FORMATS[form](rows, NO_PREDICTOR).write(
+        str(tmp_path / "out"), Carried(rows).convert(block, None) if form == "parquet" else block,
+        {})
+    if form == "jsonl":
+        assert json.loads((tmp_path / "out").read_text())["v"] == nested(200)
 
 
 def test_fields_that_first_objects_lack_are_in_json_lines(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n' * 1000 + '{"text": "b", "late": 1}\n')
+    """Each in its own row, whatever else is in the shard."""
+    lines = [*['{"text": "a"}'] * 1000, '{"text": "b", "late": 1, "id": "mine"}',
+             '{"text": "c", "score": 2, "late": null, "id": null}', '{"text": "d"}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
     rows = Rows([str(tmp_path / "a.jsonl")], ["text"], {}, TableForm(), 1000, others=True)
     first, second = rows.blocks(bad=None)
-    assert list(first.columns) == ["id", "text"]
-    assert second.columns == {"id": ["1001"], "text": ["b"], "late": [1]}
+    assert first.late == [{}] * 1000
+    path = tmp_path / "out.jsonl"
+    JsonLines(rows, types.SimpleNamespace(columns=["score"])).write(
+        str(path), second, {"score": [0.5] * 3})
+    assert list(map(json.loads, path.read_text().splitlines())) == [
+        {"id": "mine", "text": "b", "score": 0.5, "late": 1},
+        {"id": "1002", "text": "c", "score": 0.5, "late": None},
+        {"id": "1003", "text": "d", "score": 0.5}]
 
 
 def test_numbers_that_json_lacks_are_null(tmp_path):
@@ -273,9 +252,7 @@ def test_vectors_and_bytes_end_a_block(tmp_path, monkeypatch):
     path = str(tmp_path / "a.parquet")
     for value in (b"a" * 600, [0.5] * 30):
         parquet.write_table(pa.table({"text": ["a"] * 6, "value": [value] * 6}), path)
-        for older, lengths in ((False, [2, 2, 2]), (True, [6])):  # which is to go on as it was
-            rows = Rows([path], ["text"], {}, TableForm(), 100, older=older)
-            assert [len(block.places) for block in rows.blocks(bad=None)] == lengths
+        assert [len(block.places) for block in rows_of([path]).blocks(bad=None)] == [2, 2, 2]
 
 
 def test_shards_sort_as_their_rows(write_file):
