@@ -17,6 +17,7 @@ from bert_tf.predict.as_json import as_json
 from bert_tf.storage import local_copies
 
 _SAMPLE = 1000  # objects that types are found by
+_EXACT = 1 << 53  # up to which a float has all integers
 # What `pa.array` raises, and comparing what is nested deeply.
 _WRONG = (pa.ArrowException, OverflowError, RecursionError, TypeError, ValueError)
 _PLAIN = {float, int, str}  # equal ones are the same, where a bool equals a number
@@ -42,7 +43,8 @@ class Carried:
             for name, type_ in _types(source).items():
                 before = found.setdefault(name, type_)
                 try:
-                    found[name] = _common(before, type_)
+                    found[name] = _common(before, type_, lambda name=name: any(
+                        _has_wide(each, name) for each in rows.sources))
                 except pa.ArrowException:
                     raise UsageError(explain(
                         f"{source.path}: {type_} in the column {name!r}",
@@ -124,9 +126,9 @@ def _is_kept(value, kept):
     return value != value and kept != kept  # NaN
 
 
-def _common(first, second):
-    """Return a type that holds the values of two: of 64-bit integers beside other numbers the
-    first.
+def _common(first, second, has_wide):
+    """Return a type that holds the values of two: of 64-bit integers beside floats the latter,
+    unless they have integers that a float rounds, as `has_wide` tells when it is called.
 
     Raises:
         pyarrow.ArrowException: there is none.
@@ -140,8 +142,9 @@ def _common(first, second):
                               promote_options="permissive").field(0).type
     if pa.types.is_floating(common) and (pa.types.is_decimal(one) or pa.types.is_decimal(other)):
         raise pa.ArrowTypeError("decimal beside float")
-    if pa.types.is_integer(one) and one.bit_width == 64 and not pa.types.is_decimal(common):
-        return one  # a float rounds those above 2^53
+    long = [each for each in (one, other) if pa.types.is_integer(each) and each.bit_width == 64]
+    if len(long) == 2 or long and pa.types.is_floating(common) and has_wide():
+        return long[0]
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and one != other:
         return pa.timestamp("us", common.tz)  # as Python has it; nanoseconds end in 2262
     return common
@@ -164,10 +167,31 @@ def _types(source):
         return {name: schema.field(name).type for name in source.names}
     if source.holds is None:
         return dict.fromkeys(source.names, pa.string())
-    sample = [row for _, row in itertools.islice(
-        read_rows(source.path, [], source.names, source.form), _SAMPLE)
-        if not isinstance(row, BadRow)]
+    sample = _sample(source, source.names)
     return {name: _type([row.get(name) for row in sample]) for name in source.names}
+
+
+def _sample(source, names):
+    """Return columns of the first objects of a file: a list of dicts."""
+    rows = itertools.islice(read_rows(source.path, [], names, source.form), _SAMPLE)
+    return [row for _, row in rows if not isinstance(row, BadRow)]
+
+
+def _has_wide(source, name):
+    """Return whether a column of a file may have integers that a float rounds."""
+    if source.holds is None or name not in source.names:
+        return False
+    if source.holds != ".parquet":
+        return any(isinstance(row.get(name), int) and abs(row[name]) > _EXACT
+                   for row in _sample(source, [name]))
+    with local_copies.staged(source.path) as local:
+        stored = parquet.read_metadata(local)
+    columns = [column for group in map(stored.row_group, range(stored.num_row_groups))
+               for column in map(group.column, range(group.num_columns))
+               if column.path_in_schema == name and column.physical_type == "INT64"]
+    return any(column.statistics is None or not column.statistics.has_min_max
+               or max(abs(column.statistics.min), abs(column.statistics.max)) > _EXACT
+               for column in columns)
 
 
 def _type(values):

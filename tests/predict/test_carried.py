@@ -86,6 +86,8 @@ def test_a_column_has_a_type_for_the_values_of_all_files(tmp_path):
 
 @pytest.mark.parametrize(("first", "second", "found"), [
     ((LONG, pa.int64()), ([1.0, None], pa.float64()), [*LONG, 1, None]),
+    (([1.0, None], pa.float64()), (LONG, pa.int64()), [1, None, *LONG]),
+    (([7], pa.int64()), ([9.5, None], pa.float64()), [7, 9.5, None]),
     (([1 << 63], pa.uint64()), ([1], pa.int64()), [1 << 63, 1]),
     (([END, NOW], pa.timestamp("us")), ([NOW], pa.timestamp("ns")), [END, NOW, NOW]),
     (([NOW], pa.timestamp("ns")), ([END], pa.timestamp("ms")), [NOW, END]),
@@ -114,8 +116,8 @@ def test_files_that_no_type_holds_are_refused(tmp_path, first, second, message):
 
 
 def test_a_value_that_does_not_fit_the_type_of_all_files_is_told(tmp_path):
-    columns, (told,) = convert(write_values(tmp_path, pa.array([7]), pa.array([9.5])))
-    assert columns["value"] == [7]
+    columns, (told,) = convert(write_values(tmp_path, pa.array(LONG), pa.array([9.5])))
+    assert columns["value"] == LONG
     assert "1.parquet row 1: 9.5 in the column 'value'; expected int64, as of all files" in told
 
 
