@@ -69,11 +69,9 @@ def read_retrieval(options):
         places = collections.defaultdict(list)
         for row, passage in enumerate(corpus):
             places[composed(passage.text)].append(row)
-        positives = collections.defaultdict(dict)  # of a query those of all its examples
-        for example in examples:
-            positives[example.query].update(dict.fromkeys(map(composed, example.positives), 1))
-        found = [(example.where, example.id, example.query, positives[example.query])
-                 for example in examples]
+        found = _by_text((example.where, example.id, example.query,
+                          dict.fromkeys(map(composed, example.positives), 1))
+                         for example in examples)
     else:
         if corpus is None:
             raise UsageError(explain(f"{options.data} names passages by their ids",
@@ -109,6 +107,20 @@ def _resolved(found, places):
     return queries, bad
 
 
+def _by_text(found):
+    """Return one query for each text, by the id of its first row, to which all is relevant that is
+    so in any of them; and all BadRows."""
+    queries = {}
+    for each in found:
+        if isinstance(each, BadRow):
+            queries[each] = each
+        elif each[2] in queries:
+            queries[each[2]][3].update(each[3])
+        else:
+            queries[each[2]] = each
+    return list(queries.values())
+
+
 def _own_corpus(path, form, examples):
     """Return the passages of a file of queries."""
     if files.suffix(path) == ".json" and isinstance(files.read_json(path, form.encoding), dict):
@@ -132,21 +144,20 @@ def _with_ids(options, form):
         raise UsageError(explain(f"{path}: no column of queries among {', '.join(names)}",
                                  "a column query", "--text_column"))
     id = columns.id or ("_id" if "_id" in names else None)
-    seen = set()
+    texts = {}  # of the ids
 
     def query(number, where, row):
         given = row.get(id)
         ids = _listed(where, row[_IDS])
-        return (where, _new(where, str(number if given is None else given), seen),
-                check_text(where, row[columns.query], "query"), dict.fromkeys(ids, 1))
+        text = check_text(where, row[columns.query], "query")
+        name = str(number if given is None else given)
+        if texts.setdefault(name, text) != text:
+            raise BadRow(explain(f"{where}: the query id {name!r} a second time",
+                                 "an id of its own for each query"))
+        return where, name, text, dict.fromkeys(ids, 1)
 
-    found = list(attempts(read_rows(path, [columns.query, _IDS], [id] if id else [], form), query))
-    relevant = collections.defaultdict(dict)  # to a query in any of its rows
-    for each in found:
-        if not isinstance(each, BadRow):
-            relevant[each[2]].update(each[3])
-    return [each if isinstance(each, BadRow) else (*each[:3], relevant[each[2]])
-            for each in found]
+    return _by_text(attempts(read_rows(path, [columns.query, _IDS], [id] if id else [], form),
+                             query))
 
 
 def _judged(options, form, beside):
@@ -223,11 +234,3 @@ def _listed(where, value):
     if not ids:
         raise BadRow(explain(f"{where}: no {_IDS}", "the id of a relevant passage"))
     return ids
-
-
-def _new(where, id, seen):
-    if id in seen:
-        raise BadRow(explain(f"{where}: the query id {id!r} a second time",
-                             "an id of its own for each query"))
-    seen.add(id)
-    return id

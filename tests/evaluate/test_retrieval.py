@@ -288,11 +288,18 @@ def test_a_missing_package_is_told_before_vectors_are_computed(folder, tmp_path,
     assert "pip install 'bert_tf[search]'" in capsys.readouterr().err
 
 
-def test_positives_of_a_query_may_be_in_several_rows(folder, tmp_path):
-    (tmp_path / "q.tsv").write_text("query\tpassage\nend\tpoor actor end\nend\tthe great end\n")
+@pytest.mark.parametrize("rows", [
+    "qid\tquery\tpassage\nq1\tend\tpoor actor end\nq2\tfine music\tdull story scene\n"
+    "q1\tend\tthe great end\n",
+    "qid\tquery\tpositive_ids\nq1\tend\td3\nq2\tfine music\td 2\nq1\tend\td4\n"])
+def test_positives_of_a_query_may_be_in_several_rows(folder, tmp_path, rows):
+    (tmp_path / "q.tsv").write_text(rows)
     assert measure(folder, tmp_path / "out", tmp_path / "q.tsv") == 0
     assert files.read_json(str(tmp_path / "out" / "results.json"))["metrics"] == {
-        "mrr@10": 1, "ndcg@10": 1, "map": 1, "recall@1": 0.5}
+        "mrr@10": 0.5, "ndcg@10": 0.5, "map": 0.5, "recall@1": 0.25}
+    lines = map(json.loads, files.read_lines(str(tmp_path / "out" / "predictions.jsonl")))
+    assert [(line["id"], line["gold"]) for line in lines] == [
+        ("q1", {"d3": 1, "d4": 1}), ("q2", {"d 2": 1})]
 
 
 def test_a_positive_is_in_the_corpus_however_it_is_composed(folder, tmp_path):

@@ -113,7 +113,9 @@ def read_queries(path, columns=None, form=AS_FOUND):
     meanings = _meanings(found, rows())
     if meanings is None:
         examples = attempts(rows(), functools.partial(_example, found))
-        return _numbered(examples) if found.id in _IDS_OF_QUERIES else examples
+        if found.id not in _IDS_OF_QUERIES:
+            return examples
+        return _numbered(examples, attempts(rows(), functools.partial(_id, found)))
     return _joined(attempts(rows(), functools.partial(_judged, found, meanings)))
 
 
@@ -176,15 +178,18 @@ def _lines(path, form):
                 yield error
 
 
-def _numbered(examples):
-    """Give the further rows of a query ids of their own: `q1`, `q1.2` …"""
-    counts = collections.Counter()
+def _numbered(examples, ids):
+    """Give the further rows of a query ids that are none of `ids`: of `q1` `q1.2`, `q1.3` …"""
+    taken, counts = set(ids), collections.Counter()
     for example in examples:
         if not isinstance(example, BadRow):
-            counts[example.id, example.query] += 1
-            count = counts[example.id, example.query]
-            if count > 1:
-                example = dataclasses.replace(example, id=f"{example.id}.{count}")
+            query = example.id, example.query
+            counts[query] += 1
+            if counts[query] > 1:
+                while (id := f"{example.id}.{counts[query]}") in taken:
+                    counts[query] += 1
+                taken.add(id)
+                example = dataclasses.replace(example, id=id)
         yield example
 
 
@@ -202,7 +207,7 @@ def _example(columns, number, where, row):
                              "one of the two"))
     scores = None if columns.score is None else _scores(
         where, columns.score, row.get(columns.score), *given)
-    return QueryExample(_id(number, where, row, columns), query, positives, negatives, scores,
+    return QueryExample(_id(columns, number, where, row), query, positives, negatives, scores,
                         where=where)
 
 
@@ -270,7 +275,7 @@ def _joined(pairs):
                 text for text in negatives if text not in positives))
 
 
-def _id(number, where, row, columns):
+def _id(columns, number, where, row):
     value = row.get(columns.id) if columns.id else None
     return str(number) if value is None else check_text(where, str(value), "id").strip()
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from bert_tf.data.tables import BadRow
 from bert_tf.data.task_input import Features, Ragged, Shared, TaskInput
 from bert_tf.errors import UsageError, explain
+from bert_tf.retrieval.negatives import same_text
 from bert_tf.retrieval.prompts import PASSAGE, QUERY, prompted
 from bert_tf.tasks.base.text_features import read_texts, truncated_rows
 from bert_tf.tasks.embedding.check import KINDS, kind_of
@@ -35,9 +36,10 @@ class TextTable:
             self.given.append((kind, text))
         return row
 
-    def find(self, kind, text):
-        """Return the row of a text, None where it has none."""
-        return self._rows.get(self._read(kind, text))
+    def same(self, kind, text):
+        """Return what a text has in common with those of its role that differ from it in case,
+        width and blanks alone: see `same_text`."""
+        return self._read(kind, same_text(text))
 
     def _read(self, kind, text):
         return tuple(prompted(prompts, kind, text) for prompts in self.prompts)
@@ -51,22 +53,6 @@ class TextTable:
     def roles(self):
         """The role of each row, a list; all are of one where models read queries as passages."""
         return [None] * len(self._rows)
-
-    def join(self, read):
-        """Let `add` and `find` give texts of one role that the model reads alike one row.
-
-        Such texts differ in case, in blanks, or after the end of what is read.
-
-        Args:
-            read: the rows of `features`.
-
-        Returns: int64 `[texts]`, the row of each: that of the first one that is read so.
-        """
-        first = {}
-        rows = [first.setdefault((role, _digest([part[row] for part in read.values()])), row)
-                for row, role in enumerate(self.roles)]
-        self._rows = dict(zip(self._rows, rows, strict=True))
-        return np.array(rows, np.int64)
 
     def features(self, model):
         """Return `(rows, truncated)`: the Ragged of `read_texts` as the model reads them, and which
@@ -91,6 +77,12 @@ class RoleTable(TextTable):
     def rows_of(self, role):
         """Return the rows of a role, int64."""
         return np.array([row for row, own in enumerate(self.roles) if own == role], np.int64)
+
+
+def firsts(keys):
+    """Return for each of n keys the place of the first one that is equal, int64 `[n]`."""
+    places = {}
+    return np.array([places.setdefault(key, place) for place, key in enumerate(keys)], np.int64)
 
 
 def _digest(parts):
@@ -145,7 +137,9 @@ def query_features(examples, model, options, teacher=None, crops=None):
     read, truncated = table.features(model)
     lists = _padded([row for _, row, _ in rows], -1)
     example_of = np.array([number for number, *_ in rows], np.int64)
-    ids = np.append(1 + table.join(read), 0).astype(np.int32)  # 0 of none, whose row is -1
+    read_alike = firsts((role, _digest([part[row] for part in read.values()]))
+                        for row, role in enumerate(table.roles))
+    ids = np.append(1 + read_alike, 0).astype(np.int32)  # 0 of none, whose row is -1
     positive_ids = _positive_ids(table, kinds[1], lists, ids, example_of if crops else None)
     if options.loss == "vectors" and alone:
         lists = lists[:, :1]  # nothing is learned from a text's second vector
@@ -174,11 +168,14 @@ def _positive_ids(table, kind, lists, ids, texts=None):
     found = {query: set() for query in queries}
     for query, positive in zip(queries, numbers[:, 1].tolist(), strict=True):
         found[query].add(positive)
-    passages = set(np.unique(numbers[:, 1:]).tolist())
+    owners = {}  # of each text: the queries whose own it is, to which nothing is as similar
     for query, row in set(zip(queries, lists[:, 0].tolist(), strict=True)):
-        own = table.find(kind, table.given[row][1])
-        if own is not None and ids[own] in passages:  # nothing is as similar as its own text
-            found[query].add(int(ids[own]))
+        owners.setdefault(table.same(kind, table.given[row][1]), []).append(query)
+    for row in set(np.unique(lists[:, 1:]).tolist()) - {-1}:
+        passage = int(ids[row])
+        for query in (*owners.get(table.same(*table.given[row]), ()),
+                      *([passage] if passage in found else [])):  # is read as that query
+            found[query].add(passage)
     if texts is not None:  # spans of one text, which may overlap, are no negatives of each other
         spans = {}
         for text, row in zip(texts.tolist(), numbers.tolist(), strict=True):

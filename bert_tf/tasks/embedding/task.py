@@ -6,6 +6,8 @@ import tensorflow as tf
 from bert_tf.data.task_input import Features
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.metrics import chance_notes, metrics_of_ranks
+from bert_tf.retrieval.negatives import same_text
+from bert_tf.retrieval.prompts import ROLES
 from bert_tf.retrieval.search import of_length_1
 from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.query_examples import QueryExample
@@ -16,7 +18,7 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
 from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tasks.embedding.encoder import TextEncoder
-from bert_tf.tasks.embedding.features import TextTable, query_features
+from bert_tf.tasks.embedding.features import RoleTable, TextTable, firsts, query_features
 from bert_tf.tasks.embedding.losses.table import check_widths
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
@@ -27,6 +29,8 @@ from bert_tf.tokenization.morphemes import analyse
 
 _CUTOFFS = (1, 10)  # of the recall
 _MUCH_MISSING = 0.5  # of the texts of lists, from which on a note says it
+_MANY_ALIKE = 0.1  # of the texts, from which on a note says that they are read as others
+_PROBED = 100  # texts alone that are read as queries and as passages before all are
 _PAIRS, _QUERIES, _TEXTS = KINDS
 
 
@@ -117,10 +121,11 @@ class Embedding(TaskType):
             check_widths(self.loss, model.width)
             crops = self.options.crops and RandomCrops(self.options.crops, self.options.seed)
             if not crops:
-                _check_dropout(kind_of(examples), self.loss, model.config)
+                _check_dropout(examples, self.loss, model)
             teacher = load_teacher(self.loss, model) if self.loss.teacher else None
             features = query_features(examples, model, self.loss, teacher, crops)
             _tell_missing(features.lists)
+            _tell_alike(features)
             return features
         table, rows = table_of(examples, model.table_class(model.prompts))
         read, truncated = table.features(model)
@@ -138,7 +143,7 @@ class Embedding(TaskType):
         vectors = np.zeros((len(features), model.width), np.float32)
         for rows, found, _ in self.outputs(model, features):
             vectors[rows] = found
-        table, rows = table_of(examples, TextTable(model.prompts), features)
+        table, rows = table_of(examples, TextTable(model.prompts))
         return _lines(examples, table, rows, vectors)
 
     def predict_served(self, signatures, about, examples):
@@ -174,7 +179,7 @@ class Embedding(TaskType):
             return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
         if "ranks" not in predictions[0]:
             return []
-        texts = {text for example in examples for text in example.texts[1:]}
+        texts = {same_text(text) for example in examples for text in example.texts[1:]}
         return chance_notes(metrics, [(len(texts), len(line["ranks"])) for line in predictions])
 
 
@@ -196,13 +201,38 @@ def _tell_missing(lists):
               f"{share:.0%} of the texts of a batch are empty; try --negatives N to leave some out")
 
 
-def _check_dropout(kind, loss, config):
+def _tell_alike(features):
+    """Say where the model reads many texts as it reads others, so that they are no negatives."""
+    present = features.lists >= 0
+    texts, read = (len(np.unique(rows[present])) for rows in (
+        features.lists, features.rows["text_ids"]))
+    if texts - read > _MANY_ALIKE * texts:
+        print(f"note: the model reads {texts:,} different texts as {read:,}: others differ only "
+              "after --max_seq_length, in unknown words, in case or in blanks")
+
+
+def _check_dropout(examples, loss, model):
     """Refuse texts alone where nothing tells a text's two vectors apart."""
-    if kind == _TEXTS and loss.loss == "in_batch" and not (
-            config.hidden_dropout_prob or config.attention_probs_dropout_prob):
-        raise UsageError(explain(f"{kind} and a model without dropout, which is all that "
+    config = model.config
+    if kind_of(examples) == _TEXTS and loss.loss == "in_batch" and not (
+            config.hidden_dropout_prob or config.attention_probs_dropout_prob
+            or _reads_by_role(model, [example.query for example in examples[:_PROBED]])):
+        raise UsageError(explain(f"{_TEXTS} and a model without dropout, which is all that "
                                  "makes a text's two vectors differ",
                                  attempt="--dropout 0.1, or --crops 8"))
+
+
+def _reads_by_role(model, texts):
+    """Return whether the model reads any of the texts otherwise as a query than as a passage."""
+    table = model.table_class(model.prompts)
+    if not isinstance(table, RoleTable):
+        return False
+    if getattr(model, "query_table", None) is not None:
+        return True
+    rows = [[table.add(role, text) for role in ROLES] for text in texts]
+    read, _ = table.features(model)
+    return any(not np.array_equal(part[query], part[passage])
+               for part in read.values() for query, passage in rows)
 
 
 def _label(example):
@@ -214,18 +244,15 @@ def _label(example):
     return example.label
 
 
-def table_of(examples, table, features=None):
+def table_of(examples, table):
     """Return `(table, rows)`: an empty `TextTable` with the texts of examples, and of each example
-    the rows of its texts, a list. With their `Features`, what is read alike is one text."""
+    the rows of its texts, a list."""
     rows = []
     for example in examples:
         is_query = isinstance(example, QueryExample) and not example.is_labelled_pair
         first, *others = example.texts
         rows.append([table.add("query" if is_query else None, first),
                      *(table.add("passage" if is_query else None, other) for other in others)])
-    if features is not None:
-        joined = table.join(features.rows).tolist()
-        rows = [[joined[row] for row in own] for own in rows]
     return table, rows
 
 
@@ -262,6 +289,9 @@ def _lines(examples, table, rows, vectors):
 def lines_of(examples, table, rows, vectors, compare=products):
     """Return what `predict` does of vectors.
 
+    Texts are one where they differ in case, width and blanks alone, whatever the model reads of
+    them: of fewer texts the metrics of a model that reads less would be better.
+
     Args:
         examples: list of `Example`.
         table, rows: of `table_of`.
@@ -274,16 +304,21 @@ def lines_of(examples, table, rows, vectors, compare=products):
     if not isinstance(examples[0], QueryExample) or examples[0].is_labelled_pair:
         return [{"id": example.id, "score": similarity(*row)}
                 for example, row in zip(examples, rows, strict=True)]
+    same = [table.same(*given) for given in table.given]
+    first = firsts(same).tolist()
+    rows = [[first[row] for row in own] for own in rows]
     texts = sorted({text for row in rows for text in row[1:]})
     place, positives = {row: at for at, row in enumerate(texts)}, {}
     for example, (query, *others) in zip(examples, rows, strict=True):
         positives.setdefault(query, {}).update(dict.fromkeys(others[:len(example.positives)]))
     # A query's own text, which is nearest to it, is no answer unless it is its positive.
-    alike = [table.find("passage", table.given[query][1]) for query in positives]
+    places_of = {same[row]: [at] for row, at in place.items()}
+    own_texts = [places_of.get(table.same("passage", table.given[query][1]), [])
+                 for query in positives]
     ranks = dict(zip(positives, positive_ranks(
         vectors[list(positives)], vectors[texts],
         [[place[row] for row in own] for own in positives.values()],
-        [[place[row]] if row in place else [] for row in alike], compare), strict=True))
+        own_texts, compare), strict=True))
     return [{"id": example.id, "ranks": ranks[query],
              "score": max(similarity(query, text) for text in positives[query])}
             for example, (query, *_) in zip(examples, rows, strict=True)]

@@ -59,6 +59,9 @@ def test_forms(write_file, name, text, expected):
 def test_rows_of_one_query_have_ids_of_their_own(write_file):
     path = write_file("a.tsv", "qid\tquery\tpositive\nq1\ta\tb\nq1\ta\tc\nq2\td\te\nq2\tf\tg\n")
     assert [each.id for each in read_queries(path)] == ["q1", "q1.2", "q2", "q2"]
+    dotted = write_file("b.tsv", "qid\tquery\tpositive\n1\ta\tb\n1\ta\tc\n1.2\td\te\n"
+                                 "1\ta\tf\n1.2\td\tg\n")
+    assert [each.id for each in read_queries(dotted)] == ["1", "1.3", "1.2", "1.4", "1.2.2"]
 
 
 def test_columns_by_number_and_by_name(write_file):

@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from embedder_step import make
+import tensorflow as tf
+from embedder_step import CONFIG, make
 from scipy.stats import spearmanr
 from sentiment import options
 from sklearn.metrics import roc_auc_score
@@ -13,12 +14,13 @@ from tiny_model import only_signatures
 import bert_tf
 from bert_tf import cli, evaluate
 from bert_tf.config import ModelConfig
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.registry import find_task, make_type
@@ -122,17 +124,72 @@ def test_texts_in_windows_are_measured_as_they_are_embedded(name, kind, eager):
         queries, ["w0", "w1", "w2"]), rtol=1e-5)
 
 
-def test_texts_that_are_read_alike_are_one_text(eager):
+@pytest.mark.parametrize("prompts", [{}, {"query": "w0 ", "passage": "w1 "}])
+def test_texts_that_differ_in_blanks_are_one_text(prompts, eager):
     examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", (" w3",)),
-                QueryExample("2", " w2", ("w5",))]
-    lines = make_type(find_task("embed"), options(task="embed")).predict(make(), examples)
+                QueryExample("2", " w2", ("w5",)), QueryExample("3", "w3", ("W2 ",))]
+    kind, model = make_type(find_task("embed"), options(task="embed")), make(prompts=prompts)
+    lines = kind.predict(model, examples)
+    # Two texts beside its own; the own one is not ranked.
     assert [line["ranks"] for line in lines[::2]] == [[1, 2]] * 2
-    assert lines[1]["ranks"][0] <= 2
+    embed = {"embed": lambda text: {"embedding": tf.constant(model.embed(
+        [each.decode() for each in text.numpy()]))}}
+    assert [line["ranks"] for line in kind.predict_served(
+        embed, {"prompts": prompts}, examples)] == [line["ranks"] for line in lines]
+
+
+@pytest.mark.parametrize("passage", ["x{}", "w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w{}"])
+@pytest.mark.parametrize("name, kind", [("embed", SentenceEmbedder), ("sparse", SparseEmbedder)])
+def test_a_model_that_cannot_tell_passages_apart_finds_nothing(name, kind, passage, eager):
+    """All are unknown to its vocabulary, or the same up to the end of what is read."""
+    examples = [QueryExample(str(n), f"w{n}", (passage.format(n),)) for n in range(20)]
+    task = make_type(find_task(name), options(task=name))
+    lines = task.predict(make(kind), examples)
+    assert task.metrics(examples, lines)["mrr@10"] < 0.3  # by chance 0.15
+
+
+def test_labelled_pairs_keep_their_cosines(eager):
+    """Also where texts differ in case alone, which a cased model does not read alike."""
+    examples = [QueryExample("0", "w2", ("W2",), scores=(1.0,))]
+    (line,) = make_type(find_task("embed"), options(task="embed")).predict(make(), examples)
+    assert line["score"] < 1
+
+
+def test_that_many_texts_are_read_alike_is_noted(capsys):
+    kind = make_type(find_task("embed"), options(task="embed", crops=None))
+    kind.loss = EmbeddingLoss(loss="in_batch")
+    apart = [QueryExample(str(n), f"w{n}", (f"w{n + 1} w1",)) for n in range(8)]
+    kind.features(apart, make(), training=True)
+    assert "different texts" not in capsys.readouterr().out
+    unknown = [QueryExample(str(n), f"w{n}", (f"x{n}",)) for n in range(8)]
+    kind.features(unknown, make(), training=True)
+    assert "note: the model reads 16 different texts as 9: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind, given, refused", [
+    (SentenceEmbedder, {"prompts": {"query": "w0 "}}, True), (SparseEmbedder, {}, True),
+    (SparseEmbedder, {"prompts": {"query": "w0 "}}, False),
+    (SparseEmbedder, {"query_table": True}, False),
+    (MultiVectorEmbedder, {"query_length": 8}, False),
+    (MultiVectorEmbedder, {"query_length": 8, "expansion": 0}, True)])
+def test_texts_alone_need_dropout_where_they_are_read_the_same_twice(kind, given, refused):
+    name = {SentenceEmbedder: "embed", SparseEmbedder: "sparse"}.get(kind, "multi_vector")
+    task = make_type(find_task(name), options(task=name, crops=None))
+    config = ModelConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": 0.0,
+                            "attention_probs_dropout_prob": 0.0})
+    model = kind(config, preprocessor=make().preprocessor, **given)
+    task.loss = kind.loss_class(loss="in_batch")
+    examples = [QueryExample("0", "w1 w2"), QueryExample("1", "w3")]
+    if refused:
+        with pytest.raises(UsageError, match="texts alone and a model without dropout"):
+            task.features(examples, model, training=True)
+    else:
+        assert len(task.features(examples, model, training=True)) == 2
 
 
 def test_ranks_among_few_texts_are_noted_as_chance(eager):
     kind, examples = make_type(find_task("embed"), options(task="embed")), [
-        QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", ("w3",))]
+        QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", (" W3",))]
     lines = kind.predict(make(), examples)
     assert kind.notes(examples, lines, kind.metrics(examples, lines)) == [
         "mrr@10 1.0000 is no better than 1.0000, as of an order by chance"]

@@ -95,6 +95,10 @@ def test_the_own_text_of_a_query_is_none_of_its_negatives(prompts):
     (_, first), (_, own), (_, same), (_, other) = features.rows["text_ids"].tolist()
     assert [set(row) for row in features.rows["positive_ids"]] == [
         {first, own}, {own}, {same, other}, {same, other}]
+    examples[1] = QueryExample("1", "w4", (" W2",))  # is read otherwise
+    features = query_features(examples, make(prompts=prompts), EmbeddingLoss())
+    (_, first), (_, own), *_ = features.rows["text_ids"].tolist()
+    assert set(features.rows["positive_ids"][0]) == {first, own}
 
 
 def test_what_the_model_reads_alike_is_none_of_its_negatives():

@@ -37,7 +37,7 @@ class MultiVector(FromQueries):
         for rows, found, _ in self.outputs(model, features):
             for row, of_text in zip(rows, found, strict=True):
                 vectors[row] = of_text[of_text.any(-1)]
-        table, rows = table_of(examples, ReaderTable(model.prompts), features)
+        table, rows = table_of(examples, ReaderTable(model.prompts))
         return _lines(examples, table, rows, vectors)
 
     def predict_served(self, signatures, about, examples):

@@ -22,7 +22,7 @@ class SparseEmbedding(FromQueries):
     def predict(self, model, examples):
         """See `Embedding.predict`; `score` is the scalar product."""
         features = self.features_to_predict(model, examples)
-        table, rows = table_of(examples, RoleTable(model.prompts), features)
+        table, rows = table_of(examples, RoleTable(model.prompts))
         places, parts = [], []
         for own, found, batch in self.outputs(model, features):
             if model.query_table is not None:
