@@ -1,7 +1,6 @@
 """Which of the passages found for a query are its hard negatives."""
 
 import dataclasses
-import re
 import unicodedata
 
 import numpy as np
@@ -69,4 +68,4 @@ class NegativeRule:
 
 def same_text(text):
     """Return what texts have in common that differ in case, width and blanks alone."""
-    return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", text).casefold()).strip()
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
