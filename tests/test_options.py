@@ -71,9 +71,9 @@ def test_flags_and_fields_are_the_same():
         _flags("--input", "a", "--secret", "2")
 
 
-def test_flags_of_several_values_add_up():
+def test_a_flag_given_again_adds_names_and_replaces_numbers():
     flags = _flags("--input", "a", "--rates", "1", "--input", "b", "c", "--rates", "2")
-    assert flags == CountConfig(input=("a", "b", "c"), rates=(1, 2))
+    assert flags == CountConfig(input=("a", "b", "c"), rates=(2,))
     assert _flags("--input", "a").rates == (5e-5,)
 
 
