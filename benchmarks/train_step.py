@@ -10,8 +10,8 @@ same layers alone, of the forward pass for as many tokens.
 
 Memory is the largest resident set of a side's process: with all its libraries, and what came on
 top of these by weights, optimizer and steps. So this is the benchmark of memory, too. All sides
-together take 17 GB, in float32 20 GB. With --gradient_checkpointing two sides more compute layers
-once more in the backward pass instead of keeping what they computed.
+together take 17 GB, in float32 20 GB. With --gradient_checkpointing two sides more recompute the
+layers' activations in the backward pass instead of keeping them.
 """
 
 import argparse

@@ -129,11 +129,12 @@ def current_position():
     return getattr(_local, "position", None)
 
 
-def draws_again(seed_generator):
-    """Return a context manager within which layers draw what they draw in its every other use.
+def repeated_draws(seed_generator):
+    """Return a function that gives contexts, in each of which layers draw the same.
 
     Args:
-        seed_generator: as of `current_stream`; None where nothing is drawn in plain mode.
+        seed_generator: as of `current_stream`, moved on once in plain mode; None where no layer
+            draws.
     """
     scope, position = current_scope(), current_position()
     if position is None and seed_generator is not None:

@@ -110,8 +110,8 @@ class TrainingOptions(Options):
               "of micro-batches then",
         otherwise="of --task embed, unless there is a GPU")
     gradient_checkpointing: bool = option(
-        False, "compute layers once more in the backward pass instead of keeping what they "
-               "computed: the same result in less memory and more time")
+        False, "recompute the layers' activations in the backward pass instead of keeping them: "
+               "the same result in less memory and more time")
     bucket: bool = option(
         True, "batches of examples of about the same length; not of --task embed, whose negatives "
               "are of any length")

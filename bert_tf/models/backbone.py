@@ -114,7 +114,7 @@ class Backbone(Adaptable, keras.Layer):
 
     @property
     def gradient_checkpointing(self):
-        """Whether training keeps the input of each layer alone and computes the layer once more in
+        """Whether training keeps the input of each layer alone and recomputes its activations in
         the backward pass (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"): less
         memory, the same gradients. False until it is set; no file holds it.
         """

@@ -11,7 +11,7 @@ from bert_tf.layers.neighbours import Neighbours
 from bert_tf.layers.norm import norm_layer
 from bert_tf.layers.relative_bias import RelativeBias
 from bert_tf.layers.transformer_block import TransformerBlock
-from bert_tf.randomness import draw_scope, draws_again
+from bert_tf.randomness import draw_scope, repeated_draws
 
 # What layers share to know distances by, and its name in the variables' paths.
 RELATIVE = {"bias": (RelativeBias, "relative_attention_bias"),
@@ -75,8 +75,8 @@ class Encoder(Layer):
              return_attention_probs=True):
         """Outputs and attention probabilities of every layer."""
         tokens, own = as_tokens(hidden, adder, layout)
-        again = self.gradient_checkpointing and training and not return_attention_probs
-        relative = None if self.relative is None or again else self.relative.of_layout(own)
+        recompute = self.gradient_checkpointing and training and not return_attention_probs
+        relative = None if self.relative is None or recompute else self.relative.of_layout(own)
         embedded, encoder_outputs, attention_probs = tokens, [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
@@ -84,8 +84,8 @@ class Encoder(Layer):
             of_first = first_only and last
             # Layers of one block drop different elements.
             with draw_scope(f"layer_{i}" if self.num_hidden_groups else ""):
-                if again:
-                    tokens = self._computed_again(block, of_first, own)(tokens)
+                if recompute:
+                    tokens = self._recomputed(block, of_first, own)(tokens)
                 else:
                     tokens = block(tokens, training=training, first_only=of_first, layout=own,
                                    return_attention_probs=return_attention_probs,
@@ -100,13 +100,13 @@ class Encoder(Layer):
             attention_probs.append(probs)
         return encoder_outputs, attention_probs
 
-    def _computed_again(self, block, first_only, layout):
-        """A function of tokens: `block` in training, which the backward pass computes once more."""
-        drawn = draws_again(next((layer.seed_generator for layer in block._flatten_layers()
-                                  if isinstance(layer, Dropout) and layer.rate), None))
+    def _recomputed(self, block, first_only, layout):
+        """A function of tokens: `block` in training, recomputed in the backward pass."""
+        drawn = repeated_draws(next((layer.seed_generator for layer in block._flatten_layers()
+                                     if isinstance(layer, Dropout) and layer.rate), None))
 
         def compute(tokens):
-            # No gradient reaches what is made outside of a function that is computed again.
+            # No gradient reaches what is made outside of a function that is recomputed.
             relative = None if self.relative is None else self.relative.of_layout(layout)
             with drawn():
                 return block(tokens, training=True, first_only=first_only, layout=layout,

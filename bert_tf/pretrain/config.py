@@ -69,8 +69,8 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
                "fixed (no XLA, no TPU); what dropout draws depends on the number of replicas and "
                "of micro-batches then")
     gradient_checkpointing: bool = option(
-        False, "compute layers once more in the backward pass instead of keeping what they "
-               "computed: the same result in less memory and more time")
+        False, "recompute the layers' activations in the backward pass instead of keeping them: "
+               "the same result in less memory and more time")
     strategy: str = option(
         "mirrored", "tf.distribute strategy; multi_worker: several processes, known from "
                     "TF_CONFIG or SLURM", choices=STRATEGIES)

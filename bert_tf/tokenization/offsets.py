@@ -27,7 +27,7 @@ def compose(text):
                    lambda: tf_text.normalize_utf8(text, "NFC"))
 
 
-# Traced once a process, where it stood in the graph of every fit, evaluation and signature.
+# Rarely entered, and traced once a process, not for each tokenizer.
 @tf.function(input_signature=[tf.TensorSpec([None], tf.string),
                               tf.TensorSpec([None, 1], tf.int64)], autograph=False)
 def _composed_in_parts(text, hostile):

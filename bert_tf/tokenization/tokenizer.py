@@ -222,7 +222,7 @@ class Tokenizer(BaseTokenizer):
         return tf.strings.regex_replace(text, normalizing.final_sigma_pattern(), r"\1ς\2")
 
 
-# As `offsets._composed_in_parts`: a graph that is rarely entered is traced once.
+# As `offsets._composed_in_parts`: rarely entered, and traced once a process.
 @tf.function(autograph=False, reduce_retracing=True)
 def _without_long_words(text, ids, starts, ends, is_start, unk_id, most):
     """Each word of more than `most` characters becomes one `unk_id`."""

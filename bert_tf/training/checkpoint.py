@@ -21,7 +21,7 @@ PAUSES = 10, 30, 60  # seconds, in which a disk may be cleared or a store be bac
 
 
 def tried_again(write, *arguments):
-    """Call `write(*arguments)`; where a disk or a store is in the way once more after each of
+    """Return `write(*arguments)`; where a disk or a store is in the way once more after each of
     `PAUSES`, with a note, but for permissions, which time does not change. What another signal than
     the first one raises ends the waiting.
 

@@ -1,4 +1,4 @@
-"""Layers that are computed once more in the backward pass, beside those that are not."""
+"""Layers that are recomputed in the backward pass, beside those that are not."""
 
 import numpy as np
 import pytest
