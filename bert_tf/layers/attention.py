@@ -173,8 +173,7 @@ class SelfAttention(Layer):
             scores *= tf.constant(self.scale, query.dtype)
         scores += adder
         attention_probs = tf.nn.softmax(scores)
-        weights = self.dropout(attention_probs, training=training)
-        return tf.matmul(weights, value), attention_probs
+        return self.dropout.product(attention_probs, value, training), attention_probs
 
 
 def _normalized(projected, norm, size):

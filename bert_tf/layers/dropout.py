@@ -42,6 +42,40 @@ class Dropout(Layer):
         """Drop elements of `inputs` if `training`."""
         if not training or not self.rate:
             return inputs
+        factor = self._draw(inputs, layout)
+
+        @tf.custom_gradient
+        def dropped(inputs):
+            return inputs * factor(), lambda upstream: upstream * factor(upstream)
+
+        return dropped(inputs)
+
+    def product(self, inputs, values, training=False):
+        """Drop elements of `inputs […, M, K]` if `training`, then multiply by `values […, K, N]`.
+
+        For the gradient the inputs and the mask are kept, not also what is left of the inputs.
+        """
+        if not training or not self.rate:
+            return tf.matmul(inputs, values)
+        factor = self._draw(inputs)
+
+        @tf.custom_gradient
+        def product(inputs, values):
+            def gradients(upstream):
+                again = factor(upstream)
+                return (tf.matmul(upstream, values, transpose_b=True) * again,
+                        tf.matmul(inputs * again, upstream, transpose_a=True))
+
+            return tf.matmul(inputs * factor(), values), gradients
+
+        return product(inputs, values)
+
+    def _draw(self, inputs, layout=None):
+        """Return a function of what has to be known first, which gives the factor of each element.
+
+        Gradients need it once more. The mask is kept, as drawing is dearer than the memory, but as
+        a byte an element: the factors are made of it again, not before the upstream gradient.
+        """
         dropped = int(self.rate * _LEVELS)
         key, first_example = randomness.current_stream(f"dropout/{self.path}",
                                                        self.seed_generator)
@@ -49,9 +83,14 @@ class Dropout(Layer):
             bits = randomness.example_bits(key, first_example, sizes_of(inputs), tf.uint16)
         else:
             bits = layout.bits(key, first_example, inputs.shape[-1])
-        # The gradient needs the mask again: kept, as drawing is dearer than the memory.
-        keep = tf.cast(tf.ensure_shape(bits >= dropped, inputs.shape), inputs.dtype)
-        return inputs * (keep * tf.cast(_LEVELS / (_LEVELS - dropped), inputs.dtype))
+        kept = tf.ensure_shape(bits >= dropped, inputs.shape)
+        scale = tf.constant(_LEVELS / (_LEVELS - dropped), inputs.dtype)
+
+        def factor(*first):
+            with tf.control_dependencies(first):
+                return tf.cast(kept, scale.dtype) * scale
+
+        return factor
 
     def compute_output_shape(self, input_shape):
         """That of the input."""

@@ -34,6 +34,36 @@ def test_gradient_is_the_mask():
     np.testing.assert_array_equal(tape.gradient(y, x), y)
 
 
+@pytest.mark.parametrize("jit", [None, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_product_is_that_of_what_is_left(dtype, jit):
+    layer = _built(dtype=dtype)
+    draws = np.random.default_rng(1)
+    x, values, upstream = (tf.constant(draws.normal(size=shape), dtype)
+                           for shape in ([2, 3, 5, 8], [2, 3, 8, 4], [2, 3, 5, 4]))
+
+    def gradients(product):
+        with tf.GradientTape() as tape, randomness.draw_at(1, 2, 3):
+            tape.watch([x, values])
+            result = product()
+        return [result, *tape.gradient(result, [x, values], output_gradients=upstream)]
+
+    def dropped():
+        return layer(x, training=True) @ values
+
+    @tf.function(jit_compile=jit, autograph=False)
+    def mine():
+        return gradients(lambda: layer.product(x, values, training=True))
+
+    tolerance = 2e-2 if dtype == "bfloat16" else 1e-5
+    for one, other, undropped in zip(mine(), gradients(dropped),
+                                     gradients(lambda: x @ values), strict=True):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(tf.cast(one, "float32"), tf.cast(other, "float32"),
+                                   rtol=tolerance, atol=tolerance)
+        assert np.abs(tf.cast(one - undropped, "float32")).max() > 0.1
+
+
 @pytest.mark.parametrize("width", [7, 8])
 def test_mask_of_an_example_depends_on_position_only(width):
     layer = _built()
