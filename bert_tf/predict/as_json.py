@@ -21,7 +21,7 @@ def as_json(value):
 def _finite(value):
     """Return a value with None in place of numbers that are not finite."""
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {_finite(key): _finite(inner) for key, inner in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return _finite(value.tolist())
     if isinstance(value, list | tuple):

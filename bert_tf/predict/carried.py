@@ -1,15 +1,18 @@
 """The input's columns as Arrow arrays of one type each, for output in Parquet.
 
-Of each file the type is Parquet's own; strings of other tables; of objects that of the first ones.
-Of several files it is one that holds the values of all. A column in which objects differ, or hold
-nothing, is one of strings, in which whatever is no string is written as JSON.
+Of each file the type is Parquet's own, of a category that of its values; strings of other tables;
+of objects that of the first ones. Of several files, in any order, it is one that holds the values
+of all: what holds nothing, such as nulls throughout or `[]`, gives way to any type. A column in
+which the objects of a file differ, or which holds nothing, is one of strings, in which whatever is
+no string is written as JSON.
 """
 
 import datetime
+import functools
 import itertools
 
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import compute, parquet
 
 from bert_tf.data.tables import BadRow, read_rows
 from bert_tf.errors import UsageError, explain
@@ -18,6 +21,7 @@ from bert_tf.storage import local_copies
 
 _SAMPLE = 1000  # objects that types are found by
 _EXACT = 1 << 53  # up to which a float has all integers
+_INT64 = (1 << 63) - 1  # the largest one
 # What `pa.array` raises, and comparing what is nested deeply.
 _WRONG = (pa.ArrowException, OverflowError, RecursionError, TypeError, ValueError)
 _PLAIN = {float, int, str}  # equal ones are the same, where a bool equals a number
@@ -38,20 +42,12 @@ class Carried:
     """
 
     def __init__(self, rows):
-        found, paths = {rows.id: pa.string()} if rows.numbered else {}, {}
+        found = {}
         for source in rows.sources:
             for name, type_ in _types(source).items():
-                before = found.setdefault(name, type_)
-                try:
-                    found[name] = _common(before, type_, lambda name=name: any(
-                        _has_wide(each, name) for each in rows.sources))
-                except pa.ArrowException:
-                    raise UsageError(explain(
-                        f"{source.path}: {type_} in the column {name!r}",
-                        f"{before}, as in {paths[name]}", "--format jsonl")) from None
-                if name not in paths or found[name] != before:
-                    paths[name] = source.path
-        self.types = {name: found[name] for name in rows.names}
+                found.setdefault(name, {}).setdefault(type_, []).append(source)
+        self.types = {name: _of_all(name, found[name]) if name in found else pa.string()  # an id
+                      for name in rows.names}
         self._of = "of all files" if len(rows.sources) > 1 else "in the first rows"
 
     def convert(self, block, bad):
@@ -74,9 +70,10 @@ class Carried:
         for row, (name, value) in sorted(wrong.items()):
             where, shown = block.places[row], repr(value)
             shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN - 1] + "…"
-            bad(where, BadRow(explain(f"{where}: {shown} in the column {name!r}",
-                                      f"{self.types[name]}, as {self._of}",
-                                      "--format jsonl")))
+            bad(where, BadRow(explain(
+                f"{where}: {shown} in the column {name!r}", "text that is UTF-8"
+                if self.types[name] is None else f"{self.types[name]}, as {self._of}",
+                "--format jsonl")))
         kept = [row for row in range(len(block.places)) if row not in wrong]
         return self.convert(block._replace(
             places=[block.places[row] for row in kept], late=[block.late[row] for row in kept],
@@ -126,37 +123,75 @@ def _is_kept(value, kept):
     return value != value and kept != kept  # NaN
 
 
-def _common(first, second, has_wide):
-    """Return a type that holds the values of two: of 64-bit integers beside floats the latter,
-    unless they have integers that a float rounds, as `has_wide` tells when it is called.
+def _of_all(name, found):
+    """Return the type of a column, None of JSON.
+
+    Args:
+        name: of the column.
+        found: `{type: files that have it}`.
+
+    Raises:
+        UsageError: no type holds the values of all.
+    """
+    if None in found:
+        return None
+    try:
+        common = _common(list(found), functools.cache(
+            lambda: max(_largest(name, found), default=0)))
+    except pa.ArrowException:
+        kinds = ", ".join(f"{type_} in {sources[0].path}" for type_, sources in found.items())
+        raise UsageError(explain(f"the column {name!r} is {kinds}", "a type that holds all",
+                                 "--format jsonl")) from None
+    # Parquet has no further values of such a column; later objects may.
+    from_objects = any(source.holds != ".parquet" for source in itertools.chain(*found.values()))
+    return None if from_objects and _is_vague(common) else common
+
+
+def _common(kinds, largest):
+    """Return a type that holds the values of all of some types.
+
+    Args:
+        kinds: the types.
+        largest: gives the `_largest` of all files, where the type depends on that.
 
     Raises:
         pyarrow.ArrowException: there is none.
     """
-    if first == second or first is None or second is None:
-        return None if first == pa.string() and second is None else first
-    if pa.types.is_timestamp(first) and pa.types.is_timestamp(second) and first.tz and second.tz:
-        second = pa.timestamp(second.unit, first.tz)  # the same instants
-    one, other = _beside(first, second), _beside(second, first)
-    common = pa.unify_schemas([pa.schema({"": one}), pa.schema({"": other})],
+    zones = {kind.tz for kind in kinds if pa.types.is_timestamp(kind)}
+    if zones:
+        kinds = [pa.timestamp("s") if pa.types.is_date(kind) else kind for kind in kinds]
+    if len(zones) > 1 and all(zones):  # the same instants
+        kinds = [pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) else kind
+                 for kind in kinds]
+    common = pa.unify_schemas([pa.schema({"": kind}) for kind in kinds],
                               promote_options="permissive").field(0).type
-    if pa.types.is_floating(common) and (pa.types.is_decimal(one) or pa.types.is_decimal(other)):
+    if any(map(pa.types.is_decimal, kinds)) and any(map(pa.types.is_floating, kinds)):
         raise pa.ArrowTypeError("decimal beside float")
-    long = [each for each in (one, other) if pa.types.is_integer(each) and each.bit_width == 64]
-    if len(long) == 2 or long and pa.types.is_floating(common) and has_wide():
-        return long[0]
-    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and one != other:
+    if pa.types.is_floating(common) and any(map(_is_long, kinds)) and largest() > _EXACT:
+        common = pa.int64()
+    if common == pa.int64() and pa.uint64() in kinds and largest() > _INT64:
+        return pa.uint64()
+    if len({kind for kind in kinds if pa.types.is_timestamp(kind)}) > 1:
         return pa.timestamp("us", common.tz)  # as Python has it; nanoseconds end in 2262
     return common
 
 
-def _beside(kind, other):
-    """Return a type, or one of the same values that Arrow can unify with another one."""
-    if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(other):
-        return kind.value_type
-    if pa.types.is_date(kind) and pa.types.is_timestamp(other):
-        return pa.timestamp("s")
-    return kind
+def _is_long(kind):
+    return pa.types.is_integer(kind) and kind.bit_width == 64
+
+
+def _largest(name, found):
+    """Yield the largest 64-bit integers of a column, without their sign, of parts of its files, of
+    objects of the first ones; arguments: see `_of_all`."""
+    for type_, source in ((type_, source) for type_, sources in found.items()
+                          if _is_long(type_) for source in sources):
+        if source.holds != ".parquet":
+            yield max(abs(row.get(name) or 0) for row in _sample(source, [name]))
+            continue
+        with local_copies.staged(source.path) as local, parquet.ParquetFile(local) as stored:
+            for batch in stored.iter_batches(columns=[name]):
+                ends = compute.min_max(batch.column(name).cast(type_)).as_py()
+                yield max(abs(end or 0) for end in ends.values())
 
 
 def _types(source):
@@ -164,7 +199,9 @@ def _types(source):
     if source.holds == ".parquet":
         with local_copies.staged(source.path) as local:
             schema = parquet.read_schema(local)
-        return {name: schema.field(name).type for name in source.names}
+        # Indices of a category may have no room for the values of all files.
+        return {name: type_.value_type if pa.types.is_dictionary(type_) else type_
+                for name in source.names for type_ in (schema.field(name).type,)}
     if source.holds is None:
         return dict.fromkeys(source.names, pa.string())
     sample = _sample(source, source.names)
@@ -177,32 +214,17 @@ def _sample(source, names):
     return [row for _, row in rows if not isinstance(row, BadRow)]
 
 
-def _has_wide(source, name):
-    """Return whether a column of a file may have integers that a float rounds."""
-    if source.holds is None or name not in source.names:
-        return False
-    if source.holds != ".parquet":
-        return any(isinstance(row.get(name), int) and abs(row[name]) > _EXACT
-                   for row in _sample(source, [name]))
-    with local_copies.staged(source.path) as local:
-        stored = parquet.read_metadata(local)
-    columns = [column for group in map(stored.row_group, range(stored.num_row_groups))
-               for column in map(group.column, range(group.num_columns))
-               if column.path_in_schema == name and column.physical_type == "INT64"]
-    return any(column.statistics is None or not column.statistics.has_min_max
-               or max(abs(column.statistics.min), abs(column.statistics.max)) > _EXACT
-               for column in columns)
-
-
 def _type(values):
+    """Return the type of values; None of those that differ."""
     try:
-        found = pa.array(values).type
-        return None if _is_vague(found) else found
+        return pa.array(values).type
     except _WRONG:
         return None
 
 
 def _is_vague(found):
-    """Return whether a type says nothing of some of the values that it has, such as `[]`."""
-    return pa.types.is_null(found) or any(
-        _is_vague(found.field(place).type) for place in range(found.num_fields))
+    """Return whether a type says nothing of some of the values that it has, such as `[]`, `{}`."""
+    kinds = [found]
+    for kind in kinds:
+        kinds += [kind.field(place).type for place in range(kind.num_fields)]
+    return any(pa.types.is_null(kind) or kind == pa.struct([]) for kind in kinds)

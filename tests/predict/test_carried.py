@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,8 @@ from pyarrow import parquet
 
 from bert_tf.data.table_form import TableForm
 from bert_tf.errors import UsageError
+from bert_tf.predict import carried
+from bert_tf.predict.as_json import as_json
 from bert_tf.predict.carried import Carried
 from bert_tf.predict.rows import Rows
 
@@ -89,6 +92,9 @@ def test_a_column_has_a_type_for_the_values_of_all_files(tmp_path):
     (([1.0, None], pa.float64()), (LONG, pa.int64()), [1, None, *LONG]),
     (([7], pa.int64()), ([9.5, None], pa.float64()), [7, 9.5, None]),
     (([1 << 63], pa.uint64()), ([1], pa.int64()), [1 << 63, 1]),
+    (([-1], pa.int64()), ([1], pa.uint64()), [-1, 1]),
+    (([None, None, 3], pa.int64()), ([0.5], pa.float64()), [None, None, 3, 0.5]),
+    (([None], pa.null()), ([{"a": 1}], None), [None, {"a": 1}]),
     (([END, NOW], pa.timestamp("us")), ([NOW], pa.timestamp("ns")), [END, NOW, NOW]),
     (([NOW], pa.timestamp("ns")), ([END], pa.timestamp("ms")), [NOW, END]),
     (([END.date()], pa.date32()), ([NOW], pa.timestamp("ns")), [END, NOW]),
@@ -98,17 +104,58 @@ def test_a_column_has_a_type_for_the_values_of_all_files(tmp_path):
      ([instant(*parts) for parts in REPEATED], pa.timestamp("us", "Europe/Berlin")),
      [instant(2020, 1, 1), *(instant(*parts) for parts in REPEATED)])])
 def test_types_of_two_files(tmp_path, first, second, found):
-    columns, told = convert(write_values(tmp_path, *(
-        pa.array(values, kind) for values, kind in (first, second))))
+    paths = write_values(tmp_path, *(pa.array(values, kind) for values, kind in (first, second)))
+    columns, told = convert(paths)
     assert (columns["value"], told) == (found, [])
+    assert Carried(rows_of(paths)).types == Carried(rows_of(paths[::-1])).types
+
+
+@pytest.mark.parametrize(("objects", "others", "found"), [
+    ([1, "s", [1]], [7], "['1', 's', '[1]', '7']"), ([None], [7], "[None, 7]"),
+    ([[]], [["x"]], "[[], ['x']]"), ([{}], [{"a": 1}], "[{'a': None}, {'a': 1}]"),
+    ([{}], None, "['{}']"), ([[], None], None, "['[]', None]"),
+    ([{"a": None}], [None], "['{\"a\": null}', None]")])
+def test_what_holds_nothing_gives_way_and_what_differs_is_json(tmp_path, objects, others, found):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": "a", "value": each}) + "\n" for each in objects))
+    paths = [path, *write_values(tmp_path, pa.array(others))] if others else [path]
+    columns, told = convert(paths)
+    assert (str(columns["value"]), told) == (found, [])
+    assert Carried(rows_of(paths)).types == Carried(rows_of(paths[::-1])).types
+
+
+def test_without_statistics_a_column_is_read_once_for_all_files(tmp_path, monkeypatch):
+    paths, read = write_values(tmp_path, *([1], [0.5]) * 5), []
+    parquet.write_table(pa.table({"text": ["a"], "value": [3]}), paths[0], write_statistics=False)
+    kept = carried._largest
+    monkeypatch.setattr(carried, "_largest", lambda *given: read.append(given) or kept(*given))
+    columns, told = convert(paths)
+    assert (columns["value"], told, len(read)) == ([3, 0.5, *[1, 0.5] * 4], [], 1)
+
+
+def test_categories_of_all_files_are_strings(tmp_path):
+    """Indices of 8 bits have no room for more than 128 of them."""
+    columns, told = convert(write_values(tmp_path, *(
+        pa.array(list(map(str, values)), pa.dictionary(pa.int8(), pa.string()))
+        for values in (range(100), range(100, 200)))))
+    assert (columns["value"], told) == (list(map(str, range(200))), [])
+    assert Carried(rows_of(tmp_path.glob("0.parquet"))).types["value"] == pa.string()
+
+
+def test_half_a_character_is_no_text(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a", "x": 1}\n{"text": "a", "x": "\\ud800"}\n')
+    columns, (told,) = convert([path])
+    assert columns["x"] == ["1"]
+    assert "line 2: '\\ud800' in the column 'x'; expected text that is UTF-8; try" in told
 
 
 @pytest.mark.parametrize(("first", "second", "message"), [
-    ([1], ["a"], "1.parquet: string in the column 'value'; expected int64, as in .*0.parquet; try "
-                 "--format jsonl"),
-    ([True], [1], "int64 in the column 'value'; expected bool"),
-    ([decimal.Decimal("0.1")], [0.1], "expected decimal128"),
-    ([NOW], [instant(2020, 1, 1)], r"expected timestamp\[us\]")])
+    ([1], ["a"], "the column 'value' is int64 in .*0.parquet, string in .*1.parquet; expected a "
+                 "type that holds all; try --format jsonl"),
+    ([True], [1], "'value' is bool in .*, int64 in "),
+    ([decimal.Decimal("0.1")], [0.1], r"is decimal128\(1, 1\) in .*, double in "),
+    ([NOW], [instant(2020, 1, 1)], r"is timestamp\[us\] in .*, timestamp\[us, tz=UTC\] in ")])
 def test_files_that_no_type_holds_are_refused(tmp_path, first, second, message):
     rows = rows_of(write_values(tmp_path, pa.array(first), pa.array(second)))
     with pytest.raises(UsageError, match=message):
@@ -130,6 +177,10 @@ def test_bools_are_no_numbers(tmp_path, usual, other):
     columns, told = convert([path])
     assert columns["value"] == [usual] * 1000
     assert len(told) == 1
+
+
+def test_json_has_no_number_that_is_not_finite():
+    assert as_json({"a": {math.nan: math.inf, 1: 2}}) == b'{"a": {"null": null, "1": 2}}'
 
 
 def test_json_as_text_is_that_of_json_lines(tmp_path):
