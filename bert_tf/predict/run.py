@@ -26,7 +26,7 @@ from bert_tf.tasks.token_classification.files import check_untagged
 from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
-_FORM = 3  # of the output: a folder has one alone, what an older version began is refused
+_OUTPUT_FORMAT_VERSION = 4  # a folder has one alone: what another one began is refused
 # Options that decide nothing, or what is known otherwise: the model by its digest.
 _UNSTORED = ("model", "input", "num_processes", "runner", "beam_options")
 
@@ -56,7 +56,8 @@ class Prediction(OutputFolder):
         paths = files.expand(options.input)
         stored = {name: value for name, value in options.stored().items()
                   if name not in _UNSTORED}
-        stored |= {"model_digest": model_digest(options.model), "form": _FORM}
+        stored |= {"model_digest": model_digest(options.model),
+                   "output_format_version": _OUTPUT_FORMAT_VERSION}
         if len(paths) > 1 and "id" not in self.asked:
             stored["file_names"] = manifest.fingerprint(id_prefixes(paths))
         before = manifest.finished(self.path(MANIFEST), stored, paths, options.overwrite,
