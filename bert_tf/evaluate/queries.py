@@ -69,9 +69,8 @@ def read_retrieval(options):
         places = collections.defaultdict(list)
         for row, passage in enumerate(corpus):
             places[composed(passage.text)].append(row)
-        found = _by_text((example.where, example.id, example.query,
-                          dict.fromkeys(map(composed, example.positives), 1))
-                         for example in examples)
+        found = [(example.where, example.id, example.query,
+                  dict.fromkeys(map(composed, example.positives), 1)) for example in examples]
     else:
         if corpus is None:
             raise UsageError(explain(f"{options.data} names passages by their ids",
@@ -81,6 +80,8 @@ def read_retrieval(options):
     queries, bad = _resolved(found, places)
     if bad and not options.skip_bad_rows:
         raise BadRow(bad_rows_message(options.data, bad, len(found)))
+    if not options.qrels:  # judged ones are told apart by their ids
+        queries = _by_text(queries)
     if not queries:
         raise BertTfError(explain(f"{options.data}: no query with a relevant passage",
                                   "one or more"))
@@ -107,18 +108,13 @@ def _resolved(found, places):
     return queries, bad
 
 
-def _by_text(found):
-    """Return one query for each text, by the id of its first row, to which all is relevant that is
-    so in any of them; and all BadRows."""
-    queries = {}
-    for each in found:
-        if isinstance(each, BadRow):
-            queries[each] = each
-        elif each[2] in queries:
-            queries[each[2]][3].update(each[3])
-        else:
-            queries[each[2]] = each
-    return list(queries.values())
+def _by_text(queries):
+    """Return one query for each text, by the id of the first, to which all is relevant that is so
+    to any of them."""
+    merged = {}
+    for query in queries:
+        merged.setdefault(query.text, query).relevant.update(query.relevant)
+    return list(merged.values())
 
 
 def _own_corpus(path, form, examples):
@@ -156,8 +152,7 @@ def _with_ids(options, form):
                                  "an id of its own for each query"))
         return where, name, text, dict.fromkeys(ids, 1)
 
-    return _by_text(attempts(read_rows(path, [columns.query, _IDS], [id] if id else [], form),
-                             query))
+    return list(attempts(read_rows(path, [columns.query, _IDS], [id] if id else [], form), query))
 
 
 def _judged(options, form, beside):

@@ -241,6 +241,9 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
      "q.jsonl line 1: the passage 'd9', relevant to the query '0', is not in the corpus"),
     ('{"query": "end", "positive": "no such text"}', (), 1,
      "q.jsonl line 1: the passage 'no such text', relevant to the query '0', is not in the corpus"),
+    ('{"id": "a", "query": "end", "positive_ids": ["d3"]}\n'
+     '{"id": "b", "query": "end", "positive_ids": ["d9"]}', (), 1,
+     "q.jsonl line 2: the passage 'd9', relevant to the query 'b', is not in the corpus"),
     ('{"query": "end", "positive_ids": []}', (), 1, "q.jsonl line 1: no positive_ids"),
     ('{"query": " ", "positive_ids": ["d1"]}', (), 1, "q.jsonl line 1: empty query"),
     ('{"id": 1, "query": "a", "positive_ids": "d1"}\n{"id": 1, "query": "b", "positive_ids": "d1"}',
@@ -335,13 +338,14 @@ def test_invalid_queries_are_skipped_and_counted(folder, tmp_path, capsys):
     (tmp_path / "q.jsonl").write_text(
         '{"query": "end", "positive_ids": ["d9"]}\nno JSON\n{"query": "", "positive_ids": "d1"}\n'
         '{"query": "end", "positive_ids": []}\n{"query": "music", "positive_ids": ["d1"]}\n'
-        '{"id": null, "query": "story", "positive_ids": ["d 2"]}\n')
+        '{"id": null, "query": "story", "positive_ids": ["d 2"]}\n'
+        '{"query": "story", "positive_ids": ["d9"]}\n')
     assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl") == 1
-    assert "4 of 6 examples are invalid; try correcting them, or --skip_bad_rows" in (
+    assert "5 of 7 examples are invalid; try correcting them, or --skip_bad_rows" in (
         capsys.readouterr().err)
     assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--skip_bad_rows") == 0
     results = files.read_json(str(tmp_path / "out" / "results.json"))
-    assert (results["examples"], results["left_out"]) == (2, 4)
+    assert (results["examples"], results["left_out"]) == (2, 5)
 
 
 def test_fusion_by_the_formula():
