@@ -32,7 +32,7 @@ _let_go = set()  # owners of leases of this process whose objects a failing stor
 
 @contextlib.contextmanager
 def held(folder, wait=False, name=""):
-    """Hold a folder of a store for this process.
+    """Hold a folder of a store for this process, against other threads of its own, too.
 
     Args:
         folder: path.
@@ -40,11 +40,12 @@ def held(folder, wait=False, name=""):
         name: hold only what has this name in the folder.
 
     Raises:
-        BertTfError: another process holds it; the error names it.
+        BertTfError: another process, or thread, holds it; the error names the process.
     """
     lease = Lease(folder.rstrip("/"), name)
     folder = lease.folder
-    if folder in _leases:  # of a stage within a stage
+    within = _leases.get(folder)
+    if within and within.thread == threading.get_ident():  # a stage within a stage
         yield
         return
     reported = False
@@ -84,12 +85,16 @@ class Lease:
     Args:
         folder: path in a store.
         name: of what is held in it; "" for all of it.
+
+    Attributes:
+        thread: of this process, whose it is.
     """
 
     def __init__(self, folder, name=""):
         self.folder = f"{folder}/{name}" if name else folder
         self._path = f"{folder}/.lease{f'-{name}' if name else ''}.json"
         self._owner = uuid.uuid4().hex
+        self.thread = threading.get_ident()
         self._renewed = None  # by `_now`
         self._lost = None  # who has it
         self._changing = threading.Lock()
