@@ -6,7 +6,7 @@ for as long as two renewals take, or one whose process ended on this very machin
 
 What this cannot promise: a holder that was stopped for longer than that, while another process took
 over, notices before its next write to the store, not within one. S3 and GCS create the object on
-condition that there is none; taking over is conditional on S3 only.
+condition that there is none; taking over and renewing are conditional on S3 only.
 """
 
 import contextlib
@@ -157,11 +157,15 @@ class Lease:
                 raise _refusal(self.folder, now)
 
     def _replace(self, found):
-        if self._path.startswith("s3://"):
-            self._write(IfMatch=found["mark"])
+        if conditions := self._if_still(found):
+            self._write(**conditions)
         else:
             object_store.remove(self._path)
             self._write(mode="create")
+
+    def _if_still(self, found):
+        """Return the condition that the object is still the one found, where there is such."""
+        return {"IfMatch": found["mark"]} if self._path.startswith("s3://") else {}
 
     def _write(self, **conditions):
         about = {"owner": self._owner, "time": time.time(), **_this_process()}
@@ -190,7 +194,7 @@ class Lease:
             if found is None or found["owner"] != self._owner:
                 self._lost = found or {}  # the other process may have ended
             elif self._lost is None:
-                self._write()
+                self._write(**self._if_still(found))
 
 
 def _read(path, again=True):
