@@ -70,6 +70,7 @@ def build_index(config):
     from bert_tf.retrieval import build_index as builder
     from bert_tf.retrieval.corpus import read_corpus
 
+    builder.refuse_store(config.output)
     paths, kind = files.expand(config.corpus), kind_of_model(config)
     if config.shard_size is None:
         config = config.replace(shard_size=kind.shard_size)

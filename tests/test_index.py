@@ -135,10 +135,12 @@ def test_refused(built, model, tmp_path, capsys):
             (["search", folder + "s", "x"], 2, f"{folder}s does not exist; expected the folder of "
              "an index; try python -m bert_tf.index build"),
             (["search", folder, "x", "--k", "0"], 2, "--k"),
+            (["search", "memory://x/y", "x"], 2, "a local folder"),
             (["find", folder], 2, "action='find' is unknown"),
             ([*flags, "--precision", "int8"], 2, "precision was 'float32', now 'int8'"),
             ([*flags, "--output", str(tmp_path / "new"), "--dimensions", "17"], 2, "16 at most"),
-            ([*flags, "--output", "memory://x/y"], 2, "a local folder")]:
+            (["build", "--model", "none", "--corpus", "none", "--output", "memory://x/y"], 2,
+             "a local folder")]:
         assert cli.run(index.main, arguments) == code
         (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
         assert line.startswith("error: ") and message in line

@@ -15,7 +15,7 @@ from bert_tf.pretrain import main as pretrain
 from bert_tf.pretrain import run as pretraining_run
 from bert_tf.serving.server.loaded_version import LoadedVersion
 from bert_tf.serving.server.wanted_versions import find_versions
-from bert_tf.storage import files, local_copies
+from bert_tf.storage import checksums, files, lease, local_copies
 
 MODEL = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
          "intermediate_size": 64, "max_position_embeddings": 32, "hidden_dropout_prob": 0.1,
@@ -95,6 +95,53 @@ def test_a_run_in_a_store_survives_a_kill_and_is_loaded(store, tmp_path, monkeyp
         signature = LoadedVersion(folder).signatures["embed"]
     answer = signature.run({"text": np.array([b"A statement."], object)})
     assert answer["embedding"].shape == (1, 32)
+
+
+def test_what_consoles_show_as_empty_folders_is_no_file_and_goes_with_the_folder(
+        store, monkeypatch):
+    for name, value in store.environment.items():
+        if name.startswith("AWS"):
+            monkeypatch.setenv(name, value)
+    type(store.objects).clear_instance_cache()
+    root, model = f"s3://{BUCKET}/console", f"s3://{BUCKET}/console/m"
+    for key in ("console/", "console/m/", "console/m/inner/"):
+        store.objects.call_s3("put_object", Bucket=BUCKET, Key=key, Body=b"")
+    files.write_text(f"{root}/a.txt", "a")
+    assert files.expand([f"{root}/**"]) == [f"{root}/a.txt"]
+    with checksums.new_folder(model) as folder:
+        files.write_text(f"{folder}/b", "b")
+    assert files.list_folder(model) == ["b", "checksums.json"]
+    store.objects.call_s3("put_object", Bucket=BUCKET, Key="console/m/inner/", Body=b"")
+    files.remove(model)
+    assert not files.exists(model) and files.list_folder(root) == ["a.txt"]
+    files.remove(root)
+    assert not files.exists(root)
+
+
+def test_a_lease_that_another_took_while_it_was_renewed_stays_the_others(store, monkeypatch):
+    for name, value in store.environment.items():
+        if name.startswith("AWS"):
+            monkeypatch.setenv(name, value)
+    type(store.objects).clear_instance_cache()
+    one, other = (lease.Lease(f"s3://{BUCKET}/leased") for _ in range(2))
+    one.take()
+    read = lease._read
+
+    def paused(path):
+        found = read(path)
+        monkeypatch.setattr(lease, "_read", read)
+        other._write(IfMatch=found["mark"])
+        return found
+
+    monkeypatch.setattr(lease, "_read", paused)
+    with pytest.raises(lease.HeldError):
+        one._renew()
+    assert read(one._path)["owner"] == other._owner
+    one._renew()
+    with pytest.raises(BertTfError, match="was taken over by"):
+        one.check()
+    one.release()
+    assert read(one._path)["owner"] == other._owner
 
 
 @pytest.mark.long

@@ -41,9 +41,5 @@ def complete(options):
         if options.ema_decay:
             raise UsageError(explain("--only_new_pieces with --ema_decay, which averages whole "
                                      "tables", attempt="leaving one out"))
-    if options.strategy == "multi_worker":
-        raise UsageError(explain(
-            "--strategy multi_worker, in which only one process could change the vocabulary",
-            attempt="--train_steps 0, and then pretrain --init with that folder"))
     check_apart(options.output_dir, "model", options.model)
     return options.replace(export_dir=export_dir_beside(options.output_dir, options.export_dir))

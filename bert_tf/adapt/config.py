@@ -12,6 +12,7 @@ from bert_tf.options import (
     option,
 )
 from bert_tf.pretrain.config import PretrainConfig, PretrainingOptions
+from bert_tf.training.run_options import RunOptions
 
 _SEQ_LENGTH = 128
 
@@ -60,6 +61,9 @@ class AdaptConfig(VocabularyOptions, PretrainingOptions, SeedOptions, TrainWrite
         **PretrainingOptions.__dataclass_fields__["objective"].metadata,
         "help": "what is predicted (default: mlm; rtd for a discriminator; lm for a left-to-right "
                 "model)"})
+    # Of several workers only one could change the vocabulary.
+    strategy: str = dataclasses.field(
+        default="mirrored", metadata=RunOptions.__dataclass_fields__["strategy"].metadata)
     max_seq_length: int | None = PretrainingOptions.redefined(
         "max_seq_length", None, "128; at most what the model has")
     format: str | None = PretrainingOptions.redefined("format", None, "full_sentences")

@@ -8,9 +8,7 @@ import re
 import shlex
 import sys
 
-from bert_tf.data.tables import BadRow
-from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
-from bert_tf.storage.encodings import EncodingError
+from bert_tf.errors import BertTfError, UsageError, explain
 
 _silence = logging.NullHandler()
 logging.root.addHandler(_silence)  # Beam warns at its import of optional packages
@@ -144,13 +142,21 @@ def _wait(result):
 def _ours(error):
     """Return our error in a worker, which comes as text inside one of Beam's; None where there is
     none."""
-    kinds = {kind.__name__: kind for kind in (
-        BertTfError, UsageError, UnavailableError, EncodingError, BadRow)}
-    found = re.findall(rf"({'|'.join(kinds)}): (.*)", _text(error))
+    kinds = _kinds(BertTfError)
+    found = re.findall(rf"\b({'|'.join(kinds)}): (.*)", _text(error))
     if not found:
         return None
     kind, message = found[-1]
     return kinds[kind](re.sub(r" \[while running .*", "", message))
+
+
+def _kinds(kind):
+    """Return `{name: kind}` of a kind of errors and all below it; of one that is made of more than
+    a message, the kind above."""
+    kinds = {kind.__name__: kind.__base__ if "__init__" in vars(kind) else kind}
+    for each in kind.__subclasses__():
+        kinds |= _kinds(each)
+    return kinds
 
 
 def _text(error):

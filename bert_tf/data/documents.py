@@ -30,6 +30,7 @@ _OF_RUNS = (STDIN_NAME, "python_prose.txt", "vocab.txt", "merges.txt", "metrics.
 _NO_TEXT = (".json", ".csv", ".tsv", ".html", ".htm", ".xhtml", ".mhtml", ".xml", ".eml", ".warc",
             ".wet", ".arc", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".hwp", ".hwpx", ".epub",
             ".ppt", ".pptx", ".xls", ".xlsx", ".parquet", ".tfrecord")
+_SMALL = 1 << 10  # bytes; empty files, also packed ones, have less
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
@@ -239,14 +240,21 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
     paths = _without(paths, "the vocabulary, or excluded", lambda path: (
         beside and files.resolved(path) in beside))
     check_names(paths)
-    for path in paths:
-        if not files.is_remote(path) and files.exists(path) and not files.is_file(path):
-            raise UsageError(explain(f"{path} is a pipe or a device", "a file",
-                                     "standard input, --input -, which is copied first"))
-        # Of many files the last one is not to be told after hours.
-        if not files.is_remote(path) and next(files.read_line_blocks(path), None) is None:
-            raise _without_text(path)
+    files.each(_check_beginning, paths)
     return paths
+
+
+def _check_beginning(path):
+    """Refuse a text that cannot be read twice, and one without text: of many files the last one is
+    not to be told after hours."""
+    if files.is_remote(path):
+        if files.size(path) > _SMALL:  # of many, all beginnings together are long
+            return
+    elif files.exists(path) and not files.is_file(path):
+        raise UsageError(explain(f"{path} is a pipe or a device", "a file",
+                                 "standard input, --input -, which is copied first"))
+    if not any(any(map(str.strip, lines)) for lines in files.read_line_blocks(path)):
+        raise _without_text(path)
 
 
 def _are_same(path, stored):

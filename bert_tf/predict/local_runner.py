@@ -6,6 +6,7 @@ import sys
 
 import tqdm
 
+from bert_tf import cores
 from bert_tf.data.processes import in_order
 from bert_tf.predict.progress import count_rows
 from bert_tf.predict.work import load
@@ -58,19 +59,29 @@ def _start(work, predictor, done):
 
 
 def _core_groups(count):
-    """Return `(groups, taken)`: the cores of each process, and a counter of those given away."""
-    cores = sorted(os.sched_getaffinity(0))
-    groups = [cores[number * len(cores) // count:(number + 1) * len(cores) // count] or cores
+    """Return `(groups, is_pinned, taken)`: the cores of each process, whether it may run on these
+    alone, and a counter of those given away.
+
+    Under a container's limit, which names no cores, the first ones would be those of every
+    container of the machine: it counts threads only. So it is where no process can be pinned.
+    """
+    usable, names = cores.usable(), []
+    if hasattr(os, "sched_getaffinity"):  # on Linux
+        names = sorted(os.sched_getaffinity(0))
+    is_pinned = len(names) == usable
+    each = names if is_pinned else list(range(usable))
+    groups = [each[number * usable // count:(number + 1) * usable // count] or each
               for number in range(count)]
-    return groups, multiprocessing.get_context("spawn").Value("i", 0)
+    return groups, is_pinned, multiprocessing.get_context("spawn").Value("i", 0)
 
 
-def _start_process(work, groups, taken):
+def _start_process(work, groups, is_pinned, taken):
     import tensorflow as tf
 
     with taken.get_lock():
         group = groups[taken.value % len(groups)]
         taken.value += 1
-    os.sched_setaffinity(0, group)
+    if is_pinned:
+        os.sched_setaffinity(0, group)
     tf.config.threading.set_intra_op_parallelism_threads(len(group))
     _start(work, load(work.options), None)

@@ -52,6 +52,13 @@ class Stored:
         return [], {}
 
 
+def refuse_store(folder):
+    """Raise UsageError of an index in an object store, be it built or opened."""
+    if files.is_remote(folder):
+        raise UsageError(explain(f"an index at {folder}", "a local folder, whose files are mapped "
+                                 "into memory"))
+
+
 def build_index(folder, options, paths, stored, facts, overwrite=False, verify=False,
                 read=read_corpus):
     """Build an index, or what of it is missing or damaged; the same inputs always give the same
@@ -73,9 +80,6 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
         UsageError: another index is there, or options do not fit what the model gives.
         BertTfError: the corpus or a file is damaged, or empty.
     """
-    if files.is_remote(folder):
-        raise UsageError(explain(f"an index at {folder}", "a local folder, whose files are mapped "
-                                 "into memory"))
     record = os.path.join(folder, MANIFEST)
 
     @functools.cache

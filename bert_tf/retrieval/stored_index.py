@@ -3,7 +3,7 @@
 import os
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.retrieval.build_index import APPROXIMATE, BEGUN, MANIFEST
+from bert_tf.retrieval.build_index import APPROXIMATE, BEGUN, MANIFEST, refuse_store
 from bert_tf.retrieval.shards import Passages, shard_name
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tokenization.texts import text_list
@@ -124,6 +124,7 @@ def kind_of(about):
 
 def read_manifest(folder):
     """Return the manifest of an index, whose entries are such as a build writes."""
+    refuse_store(folder)
     path, names = os.path.join(folder, MANIFEST), files.list_folder(folder)
     if MANIFEST not in names and any(
             name == BEGUN or name.startswith("shard-") for name in names):

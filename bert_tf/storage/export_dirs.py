@@ -2,6 +2,7 @@
 
 import glob
 import os
+import sys
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
@@ -22,13 +23,17 @@ def export_dir_of(name, given=None):
 
 
 def export_dir_beside(output_dir, given=None):
-    """Return where the SavedModel of a run goes: `given`, or named as the run folder.
+    """Return where the SavedModel of a run goes: `given`, or named as the run folder, on the local
+    disk, which is told of a run in an object store.
 
     Raises:
         UsageError: it is the run folder, or as of `export_dir_of`.
     """
     name, run = files.base_name(output_dir), files.resolved(output_dir)
     export_dir = export_dir_of(name, given)
+    if not given and files.is_remote(output_dir):
+        print(f"note: the SavedModel goes to {export_dir} on this machine's disk, not beside the "
+              "run; --export_dir names another place", file=sys.stderr)
     if files.resolved(export_dir) == run:
         usual = os.path.join("saved_models", name)
         raise UsageError(explain(

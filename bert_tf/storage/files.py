@@ -339,9 +339,9 @@ def append_text(path, text):
         raise
 
 
-def each(function, paths):
-    """Return `[function(path) for path in paths]`; of paths in a store several at a time."""
+def each(function, paths, *others):
+    """Return what `map` gives as a list; where paths are in a store, several at a time."""
     paths = list(paths)
-    if paths and is_remote(paths[0]):
-        return object_store.each(function, paths)
-    return [function(path) for path in paths]
+    if any(map(is_remote, paths)):
+        return object_store.each(function, paths, *others)
+    return list(map(function, paths, *others))

@@ -6,7 +6,7 @@ for as long as two renewals take, or one whose process ended on this very machin
 
 What this cannot promise: a holder that was stopped for longer than that, while another process took
 over, notices before its next write to the store, not within one. S3 and GCS create the object on
-condition that there is none; taking over is conditional on S3 only.
+condition that there is none; taking over and renewing are conditional on S3 only.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _let_go = set()  # owners of leases of this process whose objects a failing stor
 
 @contextlib.contextmanager
 def held(folder, wait=False, name=""):
-    """Hold a folder of a store for this process.
+    """Hold a folder of a store for this process, against other threads of its own, too.
 
     Args:
         folder: path.
@@ -40,11 +40,12 @@ def held(folder, wait=False, name=""):
         name: hold only what has this name in the folder.
 
     Raises:
-        BertTfError: another process holds it; the error names it.
+        BertTfError: another process, or thread, holds it; the error names the process.
     """
     lease = Lease(folder.rstrip("/"), name)
     folder = lease.folder
-    if folder in _leases:  # of a stage within a stage
+    within = _leases.get(folder)
+    if within and within.thread == threading.get_ident():  # a stage within a stage
         yield
         return
     reported = False
@@ -84,12 +85,16 @@ class Lease:
     Args:
         folder: path in a store.
         name: of what is held in it; "" for all of it.
+
+    Attributes:
+        thread: of this process, whose it is.
     """
 
     def __init__(self, folder, name=""):
         self.folder = f"{folder}/{name}" if name else folder
         self._path = f"{folder}/.lease{f'-{name}' if name else ''}.json"
         self._owner = uuid.uuid4().hex
+        self.thread = threading.get_ident()
         self._renewed = None  # by `_now`
         self._lost = None  # who has it
         self._changing = threading.Lock()
@@ -152,11 +157,15 @@ class Lease:
                 raise _refusal(self.folder, now)
 
     def _replace(self, found):
-        if self._path.startswith("s3://"):
-            self._write(IfMatch=found["mark"])
+        if conditions := self._if_still(found):
+            self._write(**conditions)
         else:
             object_store.remove(self._path)
             self._write(mode="create")
+
+    def _if_still(self, found):
+        """Return the condition that the object is still the one found, where there is such."""
+        return {"IfMatch": found["mark"]} if self._path.startswith("s3://") else {}
 
     def _write(self, **conditions):
         about = {"owner": self._owner, "time": time.time(), **_this_process()}
@@ -185,7 +194,7 @@ class Lease:
             if found is None or found["owner"] != self._owner:
                 self._lost = found or {}  # the other process may have ended
             elif self._lost is None:
-                self._write()
+                self._write(**self._if_still(found))
 
 
 def _read(path, again=True):

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 
+import tqdm
+
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import checksums, files
 
@@ -84,6 +86,19 @@ def _facts(path, known=None, verify=False):
     if known and not verify and facts.items() <= known.items():
         return known
     return {**facts, "content": _read_whole(path, (size, mark))}
+
+
+def _facts_of(paths, known, verify=False):
+    """Return `_facts` of each file, with what is `known` of it; a bar is shown of what takes
+    long."""
+    with tqdm.tqdm(desc="reading inputs", total=len(paths), unit=" files", delay=2,
+                   leave=False) as bar:
+        def facts(path, before):
+            found = _facts(path, before, verify)
+            bar.update()
+            return found
+
+        return files.each(facts, paths, known)
 
 
 @functools.cache
@@ -229,9 +244,9 @@ def _digests(manifest, inputs, verify):
     known = manifest.get("input_facts")
     if known is None:  # made before there were any
         return [digest_file(path) for path in inputs]
-    known = [*known, *[None] * len(inputs)]
-    found = [_facts(path, before, verify) for path, before in zip(inputs, known, strict=False)]
-    unread = [path for path, facts, before in zip(inputs, found, known, strict=False)
+    known = [*known, *[None] * len(inputs)][:len(inputs)]
+    found = _facts_of(inputs, known, verify)
+    unread = [path for path, facts, before in zip(inputs, found, known, strict=True)
               if facts is before]
     if unread:
         _say_unread(unread[0], len(unread))
@@ -279,7 +294,7 @@ def write(path, options, inputs=(), *, begun=None, **facts):
     options = result_options(options)
     input_facts = read(begun).get("input_facts") if begun else None
     if input_facts is None:
-        input_facts = [_facts(source) for source in inputs]
+        input_facts = _facts_of(inputs, [None] * len(inputs))
     manifest = {"fingerprint": fingerprint(options, [each["content"] for each in input_facts]),
                 "options": options, "inputs": list(inputs), "input_facts": input_facts, **facts}
     checksums.write_sealed(path, manifest)

@@ -61,8 +61,8 @@ def _find(path):
 
         # What was listed once changes under other processes: nothing of it is remembered.
         system = fsspec.filesystem(scheme, use_listings_cache=False)
-    name = system._strip_protocol(path)
-    if not name.strip("/"):
+    name = system._strip_protocol(path).rstrip("/")
+    if not name:
         raise UsageError(explain(f"{path} has no bucket name", f"{scheme}://bucket/name"))
     return system, name
 
@@ -109,10 +109,8 @@ def _info(path):
 
 
 def version(path):
-    """Return `(size, mark)` of an object, or None where there is none.
-
-    The mark is another one once the object is written again.
-    """
+    """Return `(size, mark)` of an object, or None where there is none; the mark is another one once
+    the object is written again."""
     found = _info(path)
     if found is None or found["type"] != "file":
         return None
@@ -158,19 +156,24 @@ def _types(path):
             found = system.ls(name, detail=True)
         except FileNotFoundError:
             return {}
-    types = {entry["name"].rstrip("/"): entry["type"] for entry in found}
-    types.pop(name.rstrip("/"), None)
-    return {each.rsplit("/", 1)[1]: kind for each, kind in types.items()}
+    types = ((entry["name"].rstrip("/"), entry["type"]) for entry in found)
+    return {each.rsplit("/", 1)[1]: kind for each, kind in types if each != name}
+
+
+def _found(path):
+    """Return `{name: size}` of all objects in a folder, or of one, by the store's own names, which
+    end in `/` where a console has made an object for an empty folder."""
+    system, name = _find(path)
+    with explained("list", path):
+        return {each: entry["size"] for each, entry in system.find(name, detail=True).items()}
 
 
 def _objects(path):
-    """Return `{relative name: size}` of all objects in a folder; of one object, `{"": its
-    size}`."""
-    system, name = _find(path)
-    with explained("list", path):
-        found = system.find(name, detail=True)
-    name = name.rstrip("/")
-    return {each.removeprefix(name).lstrip("/"): entry["size"] for each, entry in found.items()}
+    """Return `{relative name: size}` of all objects in a folder, without those of empty folders,
+    see `_found`; of one object, `{"": its size}`."""
+    _, name = _find(path)
+    return {each.removeprefix(name).lstrip("/"): size for each, size in _found(path).items()
+            if not each.endswith("/")}
 
 
 def size(path):
@@ -192,12 +195,12 @@ def expand(pattern):
     system, name = _find(pattern)
     with explained("list", pattern):
         found = system.glob(name, detail=True)
-    scheme = pattern.split("://", 1)[0]
     if not re.search(r"[*?[]", name) and any(e["type"] != "file" for e in found.values()):
         raise UsageError(explain(f"{pattern} is a folder", "files",
                                  f"'{pattern.rstrip('/')}/*'"))
+    scheme = pattern.split("://", 1)[0]
     return sorted(f"{scheme}://{each.lstrip('/')}" for each, entry in found.items()
-                  if entry["type"] == "file")
+                  if entry["type"] == "file" and not each.endswith("/"))
 
 
 def make_folder(path):
@@ -213,19 +216,21 @@ def each(function, *arguments):
 
 def remove(path):
     """Delete an object or a folder with all in it, manifests first; nothing there is fine."""
-    system, _ = _find(path)
-    names = list(_objects(path))
-    firsts = [name for name in names if name in MANIFESTS]
-    rest = [name for name in names if name not in (*MANIFESTS, _MARK)]
+    _, root = _find(path)
+    names, mark = _found(path), f"{root}/{_MARK}"
+    firsts = [f"{root}/{name}" for name in MANIFESTS if f"{root}/{name}" in names]
+    rest = [name for name in names if name not in (*firsts, mark)]
     if firsts:
         write(f"{path}/{_MARK}", b"")  # by which what a killed process leaves is known
-    for group in (firsts, rest, [_MARK] if firsts or _MARK in names else []):
-        each(lambda name: _delete(system, f"{path}/{name}" if name else path), group)
+    for group in (firsts, rest, [mark] if firsts or mark in names else []):
+        each(lambda name: _delete(path, name), group)
 
 
-def _delete(system, path):
+def _delete(path, name=None):
+    """Delete an object, or of a folder the one of this `name`, the store's own."""
+    system, own = _find(path)
     with explained("delete", path), contextlib.suppress(FileNotFoundError):
-        system.rm_file(system._strip_protocol(path))
+        system.rm_file(name or own)
 
 
 discard = remove
@@ -247,7 +252,7 @@ def rename(source, target):
     each(copy, [name for name in names if name not in (*MANIFESTS, _MARK)])
     each(copy, last)
     if last:
-        _delete(system, f"{target}/{_MARK}")
+        _delete(f"{target}/{_MARK}")
     remove(source)
 
 
@@ -293,10 +298,7 @@ def upload(source, path):
     Raises:
         BertTfError: something else is there, or the store does not take it.
     """
-    if os.path.isdir(source):
-        _upload_folder(source, path)
-    else:
-        _upload_file(source, path)
+    (_upload_folder if os.path.isdir(source) else _upload_file)(source, path)
 
 
 def _upload_file(source, path):
@@ -326,7 +328,7 @@ def _upload_folder(source, path):
                 attempt="the same command again"))
     for name in last:
         _upload_file(os.path.join(source, name), f"{path}/{name}")
-    _delete(_find(path)[0], f"{path}/{_MARK}")
+    _delete(f"{path}/{_MARK}")
 
 
 def download(paths, targets):
@@ -340,8 +342,7 @@ def download(paths, targets):
 
 
 def read_ranges(ranges):
-    """Read the bytes from `start` to `end` of objects, `[(path, start, end)]`, all requested at
-    once."""
+    """Read the bytes from `start` to `end` of objects, `[(path, start, end)]`, all at once."""
     systems, names = zip(*(_find(path) for path, _, _ in ranges), strict=True)
     _, starts, ends = zip(*ranges, strict=True)
     with explained("read", ranges[0][0]):

@@ -142,7 +142,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(words, folder, unexported, monke
     (["--train_steps", "0", "--drop_unused", "--keep_at_least", "999"], 1,
      "no piece is more than 80 times"),
     (["--new_pieces", "-1"], 2, "-1; expected a whole number of at least 0"),
-    (["--strategy", "multi_worker"], 2, "try --train_steps 0, and then pretrain --init"),
+    (["--strategy", "multi_worker"], 2, "--strategy: invalid choice: 'multi_worker'"),
     (["--model", "nowhere"], 2, "nowhere holds no model"),
     (["--input", "nowhere*.txt"], 2, "nowhere*.txt"),
     (["--export_dir", "RUN"], 2, "is the run folder"),

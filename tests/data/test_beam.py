@@ -16,10 +16,13 @@ from bert_tf import cli, create_data
 from bert_tf.data import chunks, plan
 from bert_tf.data.create import create_examples
 from bert_tf.data.example_maker import ExampleMaker
+from bert_tf.data.tables import NoColumn
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.storage import files
+from bert_tf.storage.staging import CacheFullError
 
 beam_runner = pytest.importorskip("bert_tf.data.beam_runner")
+beam_pipelines = pytest.importorskip("bert_tf.data.beam_pipelines")
 
 IN_PROCESS = ["--runner=FnApiRunner"]  # one worker, which sees what a test changes
 
@@ -186,6 +189,24 @@ def test_errors_of_workers_are_ours(parts, vocab, options, tmp_path, capfd):
                         runner="beam")
     assert "Traceback" not in capfd.readouterr().err
     assert not (folder / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("raised, arguments, kind", [
+    (CacheFullError, ["the cache is full: 3 bytes"], CacheFullError),
+    (NoColumn, ["a.tsv", "text", ["id"]], UsageError)])
+def test_no_kind_of_errors_of_ours_is_taken_for_a_lost_worker(raised, arguments, kind):
+    built = []
+
+    def work(_):
+        raise raised(*arguments)
+
+    def build(pipeline):
+        built.append(pipeline)
+        _ = pipeline | beam_pipelines.beam.Create([0]) | beam_pipelines.beam.Map(work)
+
+    with pytest.raises(kind) as error:
+        beam_pipelines.runner_of([])(build, 1, False)
+    assert str(error.value) == str(raised(*arguments)) and len(built) == 1
 
 
 def test_without_the_extra(parts, vocab, options, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The reader of input texts: forms, bounded pieces, sentences, and what is refused."""
 
+import gzip
 import io
 import json
 import os
@@ -207,6 +208,15 @@ def test_the_encoding_and_emptiness_of_the_last_file_are_told_at_once(write_file
         expand_inputs([write_file("a.txt", "a"), str(tmp_path / "c.txt")], str(tmp_path))
     with pytest.raises(BertTfError, match="b.txt holds no text"):
         expand_inputs([write_file("a.txt", "a"), write_file("b.txt", "")], str(tmp_path))
+    with pytest.raises(BertTfError, match="b.txt holds no text"):
+        expand_inputs([write_file("b.txt", "\n" * (1 << 21))], str(tmp_path))
+    assert expand_inputs([write_file("b.txt", "\n" * (1 << 21) + "b")], str(tmp_path))
+    for name, data in (("b.txt", b""), ("b.txt", b" \n"), ("b.txt.gz", gzip.compress(b""))):
+        files.write_text("memory://texts/a.txt", "a")
+        files.write_bytes(f"memory://texts/{name}", data)
+        with pytest.raises(BertTfError, match=f"{name} holds no text"):
+            expand_inputs(["memory://texts/*"], str(tmp_path))
+        files.remove("memory://texts")
 
 
 def test_vocabulary_and_excluded_texts_are_no_input(write_file, tmp_path, capsys):

@@ -55,6 +55,21 @@ def test_a_second_process_is_refused_and_told_who_the_first_is():
     _enter()
 
 
+def test_a_second_thread_waits_as_another_process_does(capsys):
+    def work():
+        with locks.held(FOLDER, wait=True):
+            seen.append(files.read_json(PATH)["owner"])
+
+    seen, thread = [], threading.Thread(target=work)
+    with locks.held(FOLDER):
+        first = files.read_json(PATH)["owner"]
+        thread.start()
+        while "waiting" not in capsys.readouterr().err:
+            assert thread.is_alive()
+    thread.join()
+    assert seen and first not in seen and not files.exists(PATH)
+
+
 def test_a_lease_is_renewed_while_it_is_held():
     with locks.held(FOLDER):
         first = files.read_json(PATH)["time"]

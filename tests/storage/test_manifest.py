@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 
 import pytest
 
@@ -236,3 +237,16 @@ def test_what_is_replaced_comes_back_where_the_new_is_refused(begun, tmp_path):
         raise BertTfError("refused")
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
     assert left == ({"run.json"} if begun else {"test", "test/report", "test/report/old"})
+
+
+def test_inputs_in_a_store_are_read_several_at_a_time(tmp_path, monkeypatch):
+    paths = [f"memory://inputs/{name}" for name in "ab"]
+    for path in paths:
+        files.write_text(path, path)
+    record, together = str(tmp_path / "manifest.json"), threading.Barrier(2)
+    digest = manifest.digest_file
+    monkeypatch.setattr(manifest, "digest_file",
+                        lambda path: together.wait(timeout=20) >= 0 and digest(path))
+    made = manifest.write(record, {}, paths)
+    assert [facts["content"] for facts in made["input_facts"]] == list(map(digest, paths))
+    assert manifest.finished(record, {}, paths) == made

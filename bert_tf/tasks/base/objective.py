@@ -50,6 +50,7 @@ class Objective(OnEncoder, keras.Model):
         With `BackupAndRestore` that goes on at the epoch of the backup. Where this was made within
         an epoch, Keras begins the epoch again, with the weights of the backup.
         """
+        self._refuse_workers()
         callbacks = kwargs.get("callbacks") or []
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         self._set_modes(callbacks)
@@ -63,6 +64,13 @@ class Objective(OnEncoder, keras.Model):
                 start = self._first_epoch(callbacks, kwargs.get("initial_epoch", 0)) * steps
             x = self._fed(x, start)
         return super().fit(_with_weights(x, args, kwargs), *args, **kwargs)
+
+    def _refuse_workers(self):
+        """Raise UsageError on several workers, where a loop of Keras ends amid a step."""
+        if isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            raise UsageError(explain(
+                "MultiWorkerMirroredStrategy, which Keras' own loop does not train with",
+                attempt="MirroredStrategy, or python -m bert_tf.pretrain --strategy multi_worker"))
 
     def _set_modes(self, callbacks):
         """Tell callbacks which way the model's own metrics improve; Keras knows it of those of
@@ -86,6 +94,7 @@ class Objective(OnEncoder, keras.Model):
 
     def evaluate(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`."""
+        self._refuse_workers()
         x = _with_weights(self._whole(x), args, kwargs)
         return super().evaluate(x, *args, **kwargs)
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from harness import mirrored
 from text_models import TINY, classifier, pack_words
 
+from bert_tf.errors import UsageError
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
@@ -31,6 +32,17 @@ def test_callbacks_find_out_the_way_of_metrics(options, metric, way, eager, tmp_
     own = keras.callbacks.EarlyStopping(f"val_{metric}", mode=other)
     model.fit(ROWS, [0, 1], validation_data=(ROWS, [0, 1]), callbacks=own, verbose=0)
     assert [each.mode for each in (*callbacks, own)] == [way] * 3 + [other]
+
+
+def test_several_workers_are_refused(monkeypatch):
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy",
+                        tf.distribute.MirroredStrategy)
+    with mirrored(1).scope():
+        model = classifier(preprocessor=None)
+        model.compile("sgd")
+    for loop in (model.fit, model.evaluate):
+        with pytest.raises(UsageError, match="MultiWorker.* try MirroredStrategy, or .*pretrain"):
+            loop(ROWS, np.array([0, 1]), verbose=0)
 
 
 class _Adds(Classifier):
