@@ -15,6 +15,7 @@ from bert_tf.tasks.token_classification.features import tag_features
 from bert_tf.tasks.token_classification.metrics import (
     entities_of,
     entity_report,
+    klue_f1,
     tag_macro_f1,
     tagging_metrics,
 )
@@ -153,11 +154,13 @@ class TokenClassification(TaskType):
 
     def metrics(self, examples, predictions):
         """Return the metrics of `tagging_metrics`; of characters also `character_f1`, see
-        `tag_macro_f1`."""
+        `tag_macro_f1`, and of KLUE's also `klue_f1`."""
         gold, predicted = _both(examples, predictions)
         further = {}
         if _unit_of(examples) == "character":
             further["character_f1"] = tag_macro_f1(gold, predicted)
+        if self.task.name == "klue_ner":
+            further["klue_f1"] = klue_f1(gold, predicted)
         return {**tagging_metrics(gold, predicted), **further}
 
     def report(self, examples, predictions, folder):

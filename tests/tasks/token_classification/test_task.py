@@ -80,6 +80,14 @@ def test_units_and_features_are_as_asked():
     assert further["features"] == {"layers": [0, -1], "combine": "concat", "lstm_size": 8}
 
 
+def test_klue_ner_is_also_measured_as_klue_does():
+    example = TagExample("0", ("김", "은"), ("B-PS", "O"), (False, False), unit="character")
+    lines = [{"tags": ["I-PS", "O"]}]
+    metrics = make("klue_ner").metrics([example], lines)
+    assert (metrics["macro_f1"], metrics["klue_f1"]) == (1, 0)
+    assert "klue_f1" not in make("conll").metrics([example], lines)
+
+
 def test_class_weights_are_refused():
     with pytest.raises(UsageError, match="--class_weights with --task conll"):
         make(class_weights=True)
