@@ -114,6 +114,22 @@ def test_what_is_predicted_and_measured(trained, tmp_path):
     assert kind.notes(dev, lines, metrics) == []
 
 
+def test_types_that_the_model_does_not_know_are_told():
+    kind, lines = make(), [{"tags": ["B-x"] + ["O"] * 3, "entities": [{}]}]
+    for labels, tags, expected in (
+            (["B-x", "I-x", "O"], "B-x I-x B-y B-x", ["types 'y' (1)"]),
+            (["B-z", "I-z", "O"], "B-y I-y B-x B-y", ["types 'x' (1), 'y' (2)"]),
+            (["B-x", "B-y", "O"], "B-y I-y B-x B-y", [])):
+        dev = [sentence(0, tags)]
+        kind.check_examples(dev, {"labels": labels}, served=False)
+        notes = kind.notes(dev, lines, {"f1": 0.5, "accuracy": 1.0})
+        assert len(notes) == len(expected) and all(
+            f"the model does not know the {text}" in note
+            for text, note in zip(expected, notes, strict=True))
+        if "'x' (1)" in "".join(expected):  # no advice that is about others
+            assert kind.notes(dev, lines, {"f1": 0.0, "accuracy": 0.0}) == notes
+
+
 def sentence(number, tags):
     words = ("the", "fine", "dull", "end")
     return TagExample(str(number), words, tuple(tags.split()), (True, False, True, False), None,
