@@ -41,6 +41,9 @@ def complete(options):
             if value != field.default:
                 raise UsageError(f"--{field.name} {value} is for --features, which are not asked "
                                  f"for; leave --{field.name} out")
+    if options.seed + options.seeds > 2**31:
+        raise UsageError(explain(f"--seeds {options.seeds} from --seed {options.seed} on",
+                                 "seeds below 2**31", f"--seed {2**31 - options.seeds}"))
     options.dev_share()
     return options.with_folders(*(() if scratch else ("init",))), task
 

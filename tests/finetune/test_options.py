@@ -70,6 +70,8 @@ def test_ranking_and_embedding_both_have_a_loss(task, loss):
     (["--export_dir", "runs/y[1]"], r"--export_dir runs/y\[1\]; expected no \*, \? or \["),
     (["--output_dir", "saved_models/x"], "saved_models/x is the run folder; try another --output"),
     (["--export_dir", "./runs/x/"], "is the run folder; try --export_dir saved_models/x"),
+    (["--seed", "2147483647", "--seeds", "2"], "--seeds 2 from --seed 2147483647 on; expected "
+     r"seeds below 2\*\*31; try --seed 2147483646"),
     (["--dev", "2"], "--dev 2; expected a file, or a fraction between 0 and 1"),
     (["--task", "cola", "--multi_label"], "several labels a text with task='cola'"),
 ])
