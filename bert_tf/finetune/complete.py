@@ -5,6 +5,8 @@ from dataclasses import fields
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetune.config import SCRATCH, FeatureOptions
 
+_RATE, _LORA_RATE = 5e-5, 5e-4  # the latter as Hu et al. 2021 have it of RoBERTa, appendix D.1
+
 
 def complete(options):
     """Fill in what depends on other options, and refuse contradictions before any work.
@@ -26,9 +28,15 @@ def complete(options):
         if not scratch and getattr(options, name) is not None:
             raise UsageError(f"--{name} beside --init {options.init}, which brings its own; leave "
                              f"--{name} out, or use --init scratch")
-    if scratch and (options.freeze is not None or options.features):
-        name = "--features" if options.features else f"--freeze {options.freeze}"
-        raise UsageError(f"{name} with --init scratch: nothing of the encoder was learned")
+    if scratch:
+        for name in ("features", "freeze", "lora_rank"):
+            if getattr(options, name) is not None:
+                raise UsageError(f"--{name} with --init scratch: nothing of the encoder was "
+                                 f"learned; leave --{name} out, or name a model with --init")
+    if options.lora_rank and options.freeze is not None:
+        raise UsageError(f"--freeze {options.freeze} with --lora_rank {options.lora_rank}, which "
+                         "keeps the whole encoder as it is but for its additions; leave --freeze "
+                         "out")
     if options.features:
         refuse_layer_options(options, "--features")
     options.check_type(task.name, task.type)
@@ -41,13 +49,19 @@ def complete(options):
             if value != field.default:
                 raise UsageError(f"--{field.name} {value} is for --features, which are not asked "
                                  f"for; leave --{field.name} out")
+    if options.seed + options.seeds > 2**31:
+        raise UsageError(explain(f"--seeds {options.seeds} from --seed {options.seed} on",
+                                 "seeds below 2**31", f"--seed {2**31 - options.seeds}"))
+    if options.learning_rate is None:
+        options = options.replace(
+            learning_rate=(_LORA_RATE if options.lora_rank else _RATE,))
     options.dev_share()
     return options.with_folders(*(() if scratch else ("init",))), task
 
 
 def refuse_layer_options(options, what):
     """Raise UsageError where options are about layers, beside `what` trains none of them."""
-    for name in ("freeze", "layer_decay"):
+    for name in ("freeze", "lora_rank", "layer_decay"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} beside {what}: the whole encoder stays as it is; leave "
                              f"--{name} out")

@@ -80,9 +80,9 @@ class TrainingOptions(Options):
     epochs: tuple[int, ...] = option(
         (3,), "passes over the training text; of several values the best is searched", POSITIVE,
         metavar="N")
-    learning_rate: tuple[float, ...] = option(
-        (5e-5,), "peak; of several values the best is searched, with one seed each", ABOVE_0,
-        metavar="X")
+    learning_rate: tuple[float, ...] | None = option(
+        None, "peak; of several values the best is searched, with one seed each", ABOVE_0,
+        metavar="X", otherwise="5e-05; with --lora_rank 5e-4")
     seeds: int = option(
         1, "trainings with seeds from --seed on; the best is kept, mean and deviation are "
            "reported", POSITIVE, metavar="N")
@@ -102,6 +102,10 @@ class TrainingOptions(Options):
     freeze: str | int | None = option(
         None, "keep the embeddings, or them and the N lowest layers, or the encoder as they are",
         metavar="embeddings|N|all", parse=_freeze)
+    lora_rank: int | None = option(
+        None, "train additions of rank N to the queries' and values' kernels, and the head, alone "
+              "(LoRA, Hu et al. 2021); the model is saved with them added",
+        POSITIVE, metavar="N")
     layer_decay: float | None = option(
         None, "the learning rate of a layer is X times that of the one above; ELECTRA: 0.8",
         _UP_TO_1, metavar="X")

@@ -34,7 +34,7 @@ from bert_tf.finetune.results import (
 )
 from bert_tf.finetune.search import Search
 from bert_tf.finetune.trained_on import TRAINED_ON, write_trained_on
-from bert_tf.finetune.trial import RECORD
+from bert_tf.finetune.trial import RECORD, add_lora
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import files, manifest
@@ -298,6 +298,7 @@ class FinetuningRun(OutputFolder):
             padding_free = model.whole_batch_loss and not tf.config.list_logical_devices("GPU")
         model.backbone.padding_free = padding_free
         model.backbone.gradient_checkpointing = options.gradient_checkpointing
+        add_lora(model, options.lora_rank)
         return model
 
     def publish(self, search, found, best, records):

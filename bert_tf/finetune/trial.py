@@ -165,16 +165,44 @@ def freeze(model, what):
     if count:  # what layers have in common, and what stands beside the first
         parts += [backbone.encoder.relative, backbone.encoder.neighbours]
     if what == "all":
-        fresh = getattr(model, "fresh_variables", ())
+        fresh = _fresh_parts(model)
         parts += [backbone.encoder.layer_norm]
-        parts += [part for part in (backbone.bilstm, backbone.pooler) if part is not None
-                  and not any(variable.path in fresh for variable in part.weights)]
+        parts += [part for part in (backbone.bilstm, backbone.pooler) if part not in fresh]
     for part in parts:
         if part is not None:
             part.trainable = False
     if not model.trainable_variables:
         raise UsageError(explain(f"--freeze {what} leaves nothing to train: the model is its "
                                  "encoder alone", attempt="omitting it, or fewer layers"))
+
+
+def add_lora(model, rank):
+    """Keep a task's encoder as it is but for low-rank additions to its queries' and values' kernels
+    (see `Backbone.enable_lora`), and for what of it has only initial weights.
+
+    Args:
+        model: of a task, with `encoder`.
+        rank: of the additions; None adds none and keeps nothing.
+
+    Raises:
+        UsageError: the encoder has no layers.
+    """
+    if rank is None:
+        return
+    if not model.config.num_hidden_layers:
+        raise UsageError(f"--lora_rank {rank} with a model of family={model.config.family!r}, "
+                         "which has no layers to add to; leave --lora_rank out")
+    model.backbone.enable_lora(rank)
+    for part in _fresh_parts(model):
+        for variable in part.weights:
+            variable.trainable = True
+
+
+def _fresh_parts(model):
+    """Return what stands above the layers and has only initial weights: BiLSTM, pooler."""
+    backbone, fresh = model.backbone, getattr(model, "fresh_variables", ())
+    return [part for part in (backbone.bilstm, backbone.pooler) if part is not None
+            and any(variable.path in fresh for variable in part.weights)]
 
 
 def layer_rates(config, decay):

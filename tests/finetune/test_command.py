@@ -307,7 +307,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     (["--train", "nowhere.tsv"], 1, "cannot read nowhere.tsv: no such file"),
     (["--text_column", "txt"], 2, "txt"),
     (["--init", "nowhere", "--config", "c.json"], 2, "leave --config out"),
-    (["--freeze", "7"], 2, "--freeze 7 with --init scratch"),
+    (["--freeze", "7"], 2, "--freeze with --init scratch"),
     (["--strategy", "mirrored", "--batch_size", "7"], 2,
      "batch_size=7 over 2 replicas"),  # as late as it can be
 ])

@@ -30,6 +30,13 @@ def test_defaults_are_those_of_the_paper():
     assert options.export_dir == os.path.join("saved_models", "x")
 
 
+def test_the_learning_rate_of_additions_is_that_of_their_paper():
+    # Hu et al. 2021, table 9: 4e-4 or 5e-4 of RoBERTa base.
+    assert complete(parse("--init", "m", "--lora_rank", "8"))[0].learning_rate == (5e-4,)
+    assert complete(parse("--init", "m", "--lora_rank", "8", "--learning_rate", "1e-3"))[
+        0].learning_rate == (1e-3,)
+
+
 def test_dev_is_a_file_or_a_share(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert parse("--dev", "0.1").dev_share() == 0.1
@@ -58,8 +65,11 @@ def test_ranking_and_embedding_both_have_a_loss(task, loss):
     (["--task", "colla"], "task='colla' is unknown.*try task='cola'"),
     (["--init", "m", "--config", "c.json"], "--config beside --init m, which brings its own"),
     (["--init", "m", "--lower_case"], "--lower_case beside --init m"),
-    (["--freeze", "all"], "--freeze all with --init scratch"),
-    (["--freeze", "1"], "--freeze 1 with --init scratch"),
+    (["--freeze", "all"], "--freeze with --init scratch"),
+    (["--lora_rank", "8"], "--lora_rank with --init scratch: nothing of the encoder was learned"),
+    (["--lora_rank", "8", "--init", "m", "--freeze", "1"], "--freeze 1 with --lora_rank 8"),
+    (["--lora_rank", "8", "--init", "m", "--features", "-1"], "--lora_rank beside --features: the "
+     "whole encoder stays"),
     (["--n_best", "5"], "--n_best 5 is for question answering, not for --task cola"),
     (["--unit", "word"], "--unit word is for token classification, not for --task cola"),
     (["--lstm_size", "8"], "--lstm_size 8 is for --features, which are not asked for"),
@@ -70,6 +80,8 @@ def test_ranking_and_embedding_both_have_a_loss(task, loss):
     (["--export_dir", "runs/y[1]"], r"--export_dir runs/y\[1\]; expected no \*, \? or \["),
     (["--output_dir", "saved_models/x"], "saved_models/x is the run folder; try another --output"),
     (["--export_dir", "./runs/x/"], "is the run folder; try --export_dir saved_models/x"),
+    (["--seed", "2147483647", "--seeds", "2"], "--seeds 2 from --seed 2147483647 on; expected "
+     r"seeds below 2\*\*31; try --seed 2147483646"),
     (["--dev", "2"], "--dev 2; expected a file, or a fraction between 0 and 1"),
     (["--task", "cola", "--multi_label"], "several labels a text with task='cola'"),
 ])

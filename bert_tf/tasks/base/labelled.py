@@ -12,8 +12,8 @@ from bert_tf.layers.feature_lstm import feature_lstm
 from bert_tf.layers.label_head import LabelHead
 from bert_tf.models.families import INPUTS
 from bert_tf.models.states import hidden_states
+from bert_tf.tasks.base.numbers_of import numbers_of
 from bert_tf.tasks.base.objective import weighed
-from bert_tf.tasks.base.takes_text import numbers_of
 from bert_tf.tasks.base.text_model import TextModel
 
 
@@ -215,6 +215,16 @@ class LabelledModel(TextModel):
                 raise ValueError(f"{self.name} has no labels {key!r}; expected them in the inputs "
                                  "or, in a dict, beside them")
         return batch
+
+    def _beside(self, x, y, sample_weight):
+        """See `Objective._beside`; of several labels a dict."""
+        if y is None:
+            batch = self._batch(x, y, sample_weight)
+            y = {key: batch[key] for key in self.label_keys.values()}
+            y = next(iter(y.values())) if len(y) == 1 else y
+        if sample_weight is None and isinstance(x, dict):
+            sample_weight = x.get("example_weights")
+        return y, sample_weight
 
     def _with_labels(self, x, y):
         if y is not None and not isinstance(y, dict):

@@ -169,6 +169,7 @@ class Objective(OnEncoder, keras.Model):
         """Sum the tasks' means, each times its scale, counted over all replicas, and what
         `add_loss` and regularizers add; or compute the loss that the model was compiled with."""
         if getattr(self, "loss", None) is not None:
+            y, sample_weight = self._beside(x, y, sample_weight)
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         x = self._batch(x, y, sample_weight)
         weights = self.loss_weights(x)
@@ -192,7 +193,8 @@ class Objective(OnEncoder, keras.Model):
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Update the accuracies, and the metrics that the model was compiled with."""
-        results = super().compute_metrics(x, y, y_pred, sample_weight)
+        labels, weights = self._beside(x, y, sample_weight)
+        results = super().compute_metrics(x, labels, y_pred, weights)
         if getattr(self, "loss", None) is not None:
             return results
         x = self._batch(x, y, sample_weight)
@@ -201,6 +203,10 @@ class Objective(OnEncoder, keras.Model):
             right, weight = metric_sums[metric.name]
             metric.update_state(tf.math.divide_no_nan(right, weight), sample_weight=weight)
         return self.get_metrics_result()
+
+    def _beside(self, x, y, sample_weight):
+        """Return labels and weights as Keras' losses and metrics take them: not in the batch."""
+        return y, sample_weight
 
     def _batch(self, x, y, sample_weight):
         """Return the batch with its labels and weights, which `fit` may have apart."""

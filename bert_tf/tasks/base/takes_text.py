@@ -3,7 +3,6 @@
 import contextlib
 import contextvars
 import itertools
-import numbers
 import types
 import warnings
 
@@ -14,6 +13,7 @@ import tensorflow as tf
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.models.families import INPUTS
 from bert_tf.models.pretrained import takes_no_text
+from bert_tf.tasks.base.numbers_of import numbers_of
 from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tokenization.datasets import analysed_batches
 from bert_tf.tokenization.morphemes import pretokenize
@@ -74,37 +74,52 @@ class TakesText:
 
     def fit(self, x=None, y=None, *args, **kwargs):
         """See Keras; labels and weights may be lists too."""
-        held_out = kwargs.get("validation_data")
+        held_out, kwargs = kwargs.get("validation_data"), _weighed(kwargs)
         if isinstance(held_out, (tuple, list)):
-            kwargs["validation_data"] = self._arrays(*held_out)
+            held_out = kwargs["validation_data"] = self._arrays(*held_out)
         elif held_out is not None:
-            kwargs["validation_data"] = self._prepared(held_out)
-        return super().fit(*self._arrays(x, y), *args, **_weighed(kwargs))
+            held_out = kwargs["validation_data"] = self._prepared(held_out)
+        x, y = self._arrays(x, y)
+        self._note_ranks("train", x, y, kwargs.get("sample_weight"))
+        if held_out is not None:
+            self._note_ranks("test", held_out)
+        elif kwargs.get("validation_split"):
+            self._note_ranks("test", x, y, kwargs.get("sample_weight"))
+        return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """See Keras; labels and weights may be lists too."""
         if kwargs.get("_use_cached_eval_dataset"):  # `fit` reads what it was given no second time
             return super().evaluate(x, y, *args, **kwargs)
-        return super().evaluate(*self._arrays(x, y), *args, **_weighed(kwargs))
+        (x, y), kwargs = self._arrays(x, y), _weighed(kwargs)
+        self._note_ranks("test", x, y, kwargs.get("sample_weight"))
+        return super().evaluate(x, y, *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
         """See Keras; of no rows returns the outputs for none."""
         x = self._prepared(x)
         if all(tuple(getattr(part, "shape", ()))[:1] == (0,) for part in tf.nest.flatten(x)):
             return tf.nest.map_structure(np.asarray, self(x, training=False))
+        self._note_ranks("predict", x)
         return super().predict(x, *args, **kwargs)
 
     def train_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
         """See Keras; labels and weights may be lists too."""
-        return super().train_on_batch(*self._arrays(x, y, sample_weight), *args, **kwargs)
+        given = self._arrays(x, y, sample_weight)
+        self._note_ranks("train", *given)
+        return super().train_on_batch(*given, *args, **kwargs)
 
     def test_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
         """See Keras; labels and weights may be lists too."""
-        return super().test_on_batch(*self._arrays(x, y, sample_weight), *args, **kwargs)
+        given = self._arrays(x, y, sample_weight)
+        self._note_ranks("test", *given)
+        return super().test_on_batch(*given, *args, **kwargs)
 
     def predict_on_batch(self, x):
         """See Keras, whose replicas all predict the whole batch: what the first one gives."""
-        outputs = super().predict_on_batch(self._prepared(x))
+        x = self._prepared(x)
+        self._note_ranks("predict", x)
+        outputs = super().predict_on_batch(x)
         replicas = self.distribute_strategy.num_replicas_in_sync
         return outputs if replicas == 1 else tf.nest.map_structure(
             lambda found: found[:len(found) // replicas], outputs)
@@ -122,17 +137,25 @@ class TakesText:
         return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Return whether the preprocessor or its options changed since `function` was made, or
-        adapters were added.
+        """Return whether the preprocessor, its options or the ranks of what is given changed since
+        `function` was made, or adapters were added.
 
-        What they do is fixed in the graph that Keras keeps.
+        What they do is fixed in the graph that Keras keeps; of two ranks TensorFlow would make one
+        that knows neither.
         """
-        now = len(self.weights), self.preprocessor and (
+        now = len(self.weights), getattr(self, f"_ranks_of_{function}", ()), self.preprocessor and (
             id(self.preprocessor), *self.preprocessor.reading().items())
         name = f"_reading_of_{function}"
         before = getattr(self, name, now)
         setattr(self, name, now)
         return now != before
+
+    def _note_ranks(self, function, *given):
+        """Keep the ranks of arrays, or of a dataset's batches, for `_reads_anew`."""
+        specs = [getattr(part, "element_spec", part) for part in given]
+        setattr(self, f"_ranks_of_{function}", tuple(
+            tf.TensorShape(part.shape).rank for part in tf.nest.flatten(specs)
+            if hasattr(part, "shape")))
 
     def _prepared(self, inputs):
         return text_tensors(inputs, getattr(self.preprocessor, "tokenizer", None))
@@ -205,33 +228,6 @@ def _step():
         yield
     finally:
         _in_step.reset(token)
-
-
-def numbers_of(column):
-    """Return labels or weights as Keras takes them.
-
-    Args:
-        column: list, tuple, array, pandas Series, tensor, None, or a dict of such.
-
-    Raises:
-        UsageError: there are names among them, or rows are of different lengths.
-    """
-    if isinstance(column, dict):
-        return {key: numbers_of(value) for key, value in column.items()}
-    if isinstance(column, (list, tuple)):
-        try:
-            column = np.asarray(column)
-        except ValueError as error:
-            raise UsageError(explain("labels in rows of different lengths", "as many in each row",
-                                     "-1 for those that are missing")) from error
-    if getattr(getattr(column, "dtype", None), "kind", None) in ("U", "S", "O") and len(column):
-        values = np.asarray(column)
-        wrong = [each for each in values.flat if not isinstance(each, numbers.Real | np.bool_)]
-        if not wrong:
-            return np.array(values.tolist())
-        raise UsageError(explain(f"labels such as {str(wrong[0])!r}", "numbers",
-                                 "model.labels.index(label), the place of its name"))
-    return column
 
 
 def _weighed(arguments):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from bert_tf.data.made_ahead import made_ahead
 from bert_tf.data.task_input import batch_rows
 from bert_tf.errors import UsageError, explain
-from bert_tf.tasks.base.takes_text import numbers_of
+from bert_tf.tasks.base.numbers_of import numbers_of
 from bert_tf.tasks.base.text_features import read_texts
 from bert_tf.tokenization.datasets import as_analysed
 from bert_tf.tokenization.morphemes import pretokenize

@@ -20,6 +20,7 @@ KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "
 _TAG = re.compile(r"O|[BI]-\S+")
 _DOCUMENT = "-DOCSTART-"
 _COMMENT = "##"
+_ABOVE = re.compile(r"#(\s|begin |end )")  # a line about a sentence: `# id 1`, `#begin document`
 _SAMPLE = 50  # lines by which a file of tagged words is known
 
 
@@ -38,7 +39,8 @@ def read_conll(path, _=None, form=AS_FOUND):
 
     A line is a word; columns are separated by tabs or, on a line without any, by blanks. Lines of
     white space end sentences, and a line that begins with `-DOCSTART-` begins a document, whose
-    sentences are one group. A blank is taken to be after every word but the last.
+    sentences are one group. Comments above a sentence, `# …`, are left out. A blank is taken to be
+    after every word but the last.
 
     In place of a sentence with a line without a tag, or whose tag is none, stands a BadRow with
     file and line.
@@ -55,10 +57,11 @@ def read_conll(path, _=None, form=AS_FOUND):
 
     def sentences():
         nonlocal document
-        for _, lines in _blocks(path, form, _DOCUMENT):
+        for mark, lines in _blocks(path, form, _DOCUMENT):
+            lines = list(itertools.dropwhile(lambda line: _is_comment(line[1]), lines))
             if lines:
                 yield lines[0][0], lines
-            else:
+            elif mark:
                 document += 1
 
     return attempts(sentences(), example)
@@ -82,6 +85,11 @@ def _blocks(path, form, mark):
             yield line, []
     if lines:
         yield None, lines
+
+
+def _is_comment(line):
+    """Return whether a line of columns is about the sentence below; the word `#` has a tag."""
+    return _ABOVE.match(line) is not None and not _TAG.fullmatch(line.split()[-1])
 
 
 def _word_and_tag(where, line):
@@ -210,7 +218,8 @@ def check_untagged(path, form=AS_FOUND):
         return
     begin = itertools.islice(files.read_lines(path, form.encoding, "surrogateescape"), _SAMPLE)
     words = [line for line in begin
-             if line.strip() and not line.startswith((_DOCUMENT, _COMMENT))]
+             if line.strip() and not line.startswith((_DOCUMENT, _COMMENT))
+             and not _is_comment(line)]
     if files.suffix(path) == ".conll" or len(words) > 1 and all(
             _TAG.fullmatch(line.split()[-1]) for line in words):
         raise UsageError(explain(f"{path}: words with their tags", "a text a line, without tags",

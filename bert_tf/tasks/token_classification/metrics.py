@@ -91,6 +91,27 @@ def tag_macro_f1(gold, predicted):
     return float(f1_score(labels, predictions, average="macro", zero_division=0))
 
 
+def klue_f1(gold, predicted):
+    """Compute KLUE's entity F1 of NER (KLUE-benchmark/KLUE-baseline `klue_ner_entity_macro_f1`).
+
+    It differs from `macro_f1` where a predicted `I-X` follows no `B-X` or `I-X`: here that is no
+    entity. Tags `E-` and `S-`, which KLUE does not have, count as `I-` and `B-`.
+
+    Args:
+        gold, predicted: as of `tagging_metrics`.
+
+    Returns: float, 0 without any entity.
+    """
+    from seqeval.metrics import f1_score
+    from seqeval.scheme import IOB2
+
+    both = [[[{"E": "I", "S": "B"}.get(tag[0], tag[0]) + tag[1:] for tag in tags] for tags in rows]
+            for rows in _check(gold, predicted)]
+    if not any(tag[0] == "B" for rows in both for tags in rows for tag in tags):
+        return 0.0  # of no types seqeval has no mean
+    return float(f1_score(*both, average="macro", mode="strict", scheme=IOB2, zero_division=0))
+
+
 def entities_of(tags):
     """Return the entities of a sequence of tags, a list of `(type, first tag, last tag)`."""
     from seqeval.metrics.sequence_labeling import get_entities

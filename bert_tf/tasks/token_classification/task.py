@@ -1,5 +1,6 @@
 """A tag for every word or character of a text, and the entities that the tags make."""
 
+import collections
 import os
 
 import numpy as np
@@ -15,6 +16,7 @@ from bert_tf.tasks.token_classification.features import tag_features
 from bert_tf.tasks.token_classification.metrics import (
     entities_of,
     entity_report,
+    klue_f1,
     tag_macro_f1,
     tagging_metrics,
 )
@@ -41,6 +43,7 @@ class TokenClassification(TaskType):
         super().__init__(task, options)
         self.measures_rows = task.columns is not None  # else its files are no tables
         self.unit = options.unit or "word"  # what a tag is of, until the examples are known
+        self.unknown = {}  # entities of the examples by type, of those that the model has no tag of
         if options.class_weights:
             raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "
                              "a text; leave it out")
@@ -61,8 +64,13 @@ class TokenClassification(TaskType):
         return [f"{begin}-{kind}" for kind in sorted(kinds) for begin in "BI"] + [OUTSIDE]
 
     def check_examples(self, examples, about, served):
-        """See `TaskType.check_examples`: of these, what a tag is of is learned."""
+        """See `TaskType.check_examples`: of these, what a tag is of is learned, and which types of
+        entities the model does not know; that is no error, as it may know others."""
         self.unit = self.options.unit or _unit_of(examples)
+        known = {composed(label)[2:] for label in about.get("labels", ())}
+        self.unknown = collections.Counter(
+            kind for example in examples for tag in map(composed, example.tags)
+            if tag.startswith("B-") and (kind := tag[2:]) not in known)
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the text is read by `seq_length` and `unit`."""
@@ -74,10 +82,18 @@ class TokenClassification(TaskType):
         return tag_features(examples, model.preprocessor, model.labels if training else None)
 
     def notes(self, examples, predictions, metrics):
-        """See `TaskType.notes`: entities that are found by chance at best."""
+        """See `TaskType.notes`: entities that cannot be found, or are by chance at best."""
         tags = [tag for example in examples for tag in example.tags]
-        if set(tags) == {OUTSIDE}:
-            return []
+        notes = []
+        if self.unknown:
+            kinds = ", ".join(f"{kind!r} ({count:,})"
+                              for kind, count in sorted(self.unknown.items()))
+            notes.append(f"the model does not know the types {kinds}: none of these entities is "
+                         "found")
+        return notes + ([] if {tag[2:] for tag in tags} <= {"", *self.unknown} else
+                        self._chance_notes(tags, predictions, metrics))
+
+    def _chance_notes(self, tags, predictions, metrics):
         found = sum(len(line["entities"]) for line in predictions)
         if not found:
             return ["no entity is predicted, as by an untrained model"]
@@ -153,11 +169,13 @@ class TokenClassification(TaskType):
 
     def metrics(self, examples, predictions):
         """Return the metrics of `tagging_metrics`; of characters also `character_f1`, see
-        `tag_macro_f1`."""
+        `tag_macro_f1`, and of KLUE's also `klue_f1`."""
         gold, predicted = _both(examples, predictions)
         further = {}
         if _unit_of(examples) == "character":
             further["character_f1"] = tag_macro_f1(gold, predicted)
+        if self.task.name == "klue_ner":
+            further["klue_f1"] = klue_f1(gold, predicted)
         return {**tagging_metrics(gold, predicted), **further}
 
     def report(self, examples, predictions, folder):

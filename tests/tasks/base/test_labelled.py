@@ -262,6 +262,22 @@ def test_a_loss_and_metrics_of_keras():
     np.testing.assert_allclose(theirs["accuracy"], own["classifier_accuracy"], rtol=1e-5)
 
 
+def test_keras_losses_and_metrics_find_labels_and_weights_among_the_inputs(eager):
+    """They were given None."""
+    inputs, labels = make_data("classifier", 8)
+    weights = np.tile([1, 0, 2, 1], 2).astype("float32")
+    inside = {**inputs, "label_ids": labels, "example_weights": weights}
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    for further in ({"loss": loss}, {"metrics": ["accuracy"]},
+                    {"loss": loss, "weighted_metrics": ["accuracy"]}):
+        model = TASKS["classifier"]()
+        model.compile("sgd", **further)
+        assert model.evaluate(inside, verbose=0) == pytest.approx(
+            model.evaluate(inputs, labels, sample_weight=weights, verbose=0))
+    with pytest.raises(ValueError, match="no labels 'label_ids'"):
+        model.evaluate(inputs, verbose=0)
+
+
 @pytest.mark.parametrize(("task", "policy"), [
     ("classifier", "mixed_bfloat16"), ("span", "mixed_float16"), ("tagger", "mixed_bfloat16"),
     *(pytest.param(*values, marks=pytest.mark.long) for values in (

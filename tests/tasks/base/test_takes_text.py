@@ -8,11 +8,12 @@ from harness import mirrored
 from text_models import CONFIG, VOCABULARY, classifier, make_preprocessor, pack_words
 
 from bert_tf.errors import UsageError
-from bert_tf.tasks.base.takes_text import numbers_of
+from bert_tf.tasks.base.numbers_of import numbers_of
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.encoder import TextEncoder
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.ranking.model import Ranker
 from bert_tf.tokenization import morphemes
 from bert_tf.tokenization.tokenizer import Tokenizer
 
@@ -57,12 +58,31 @@ def test_text_is_analysed_once(eagerly, model_class, monkeypatch):
 
 def test_numbers_of_any_type():
     for column in (np.array([0, 1, 0], object), pd.Series([0, 1, 0], dtype="category"),
-                   pd.Series([np.int64(0), True, 0.0], dtype=object)):
+                   pd.Series([np.int64(0), True, 0.0], dtype=object),
+                   pd.Series([0, 1, 0], dtype="Int64")):
         found = numbers_of(column)
         assert found.dtype.kind in "if" and found.tolist() == [0, 1, 0]
+    assert numbers_of(pd.Series([0.5, 1], dtype="Float32")).dtype == np.float32
     for column in (np.array([0, None], object), pd.Series(["0", "1"], dtype="category")):
         with pytest.raises(UsageError, match="labels such as '(None|0)'; expected numbers"):
             numbers_of(column)
+
+
+def test_inputs_and_labels_of_another_rank_are_read_anew():
+    """TensorFlow made one graph of two ranks, which knew neither."""
+    batch = pack_words([["a", "b"], ["c"]] * 2)
+    windows = {name: ids.reshape(2, 2, -1) for name, ids in batch.items()}
+    ranker, model = Ranker(CONFIG, seed=1), classifier()
+    scores = ranker.predict(batch, verbose=0)
+    np.testing.assert_allclose(ranker.predict(windows, verbose=0), scores.reshape(2, 2), rtol=1e-5)
+    hard = np.array([0, 1, 1, 0], np.float32)
+    soft = np.eye(2, dtype="float32")[[0, 1, 1, 0]]
+    model.compile("sgd")
+    model.fit(batch, hard, validation_data=(batch, soft), verbose=0)
+    expected = model.evaluate(batch, soft, verbose=0)
+    of_hard = tf.data.Dataset.from_tensor_slices((batch, hard)).batch(4)
+    assert model.evaluate(of_hard, verbose=0) == pytest.approx(expected)
+    assert model.test_on_batch(batch, soft) == pytest.approx(expected)
 
 
 def test_no_rows_of_ids_have_no_outputs():

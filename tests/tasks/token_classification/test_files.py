@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.tasks.registry import read_task
+from bert_tf.tasks.base.read_examples import read_examples
+from bert_tf.tasks.registry import find_task, read_task
 from bert_tf.tasks.token_classification.examples import TagExample
 from bert_tf.tasks.token_classification.files import check_untagged, sound_tags
 
@@ -73,6 +74,20 @@ def test_conll_2003(write_file, task, name):
     assert examples[0].group == examples[1].group != examples[2].group
     assert [example.where for example in examples] == [f"{path} line {line}" for line in (3, 6, 11)]
     assert [example.id for example in examples] == ["0", "1", "2"]
+
+
+def test_comments_above_a_sentence_are_no_words(write_file):
+    """As of MultiCoNER, GermEval and OntoNotes."""
+    text = ("#begin document (a)\n# id 1\tdomain=en\nEU B-ORG\n# O\n\n#\thttp://a [2009]\n#\tO\n"
+            "x\tO\n\n#end document\n\n#hash O\n\n#hash tag\n")
+    path, skipped = write_file("a.conll", text), []
+    examples = read_examples(find_task("conll"), path, skipped=skipped)
+    assert rows(examples) == [[("EU", "B-ORG"), ("#", "O")], [("#", "O"), ("x", "O")],
+                              [("#hash", "O")]]
+    assert examples[0].where == f"{path} line 3" and len(skipped) == 1
+    assert not examples[0].group
+    with pytest.raises(UsageError, match="words with their tags"):
+        check_untagged(write_file("b.txt", "# id 1\nEU B-ORG\nx O\n"))
 
 
 def test_words_of_tabs_may_hold_blanks(write_file):

@@ -5,6 +5,7 @@ import pytest
 from bert_tf.errors import BertTfError
 from bert_tf.tasks.token_classification.metrics import (
     entity_report,
+    klue_f1,
     tag_macro_f1,
     tagging_metrics,
 )
@@ -83,3 +84,18 @@ def test_tags_by_hand():
     predicted = [["B-A", "O", "O"], ["B-A", "O"]]
     assert tag_macro_f1(gold, predicted) == pytest.approx((2 / 3 + 0 + 2 / 3) / 3)
     assert tag_macro_f1(gold, gold) == 1.0
+
+
+def test_klue_knows_no_entity_without_its_beginning():
+    gold = rows("O B-PS I-PS O B-LC")
+    assert klue_f1(gold, gold) == 1
+    assert klue_f1(gold, rows("O I-PS I-PS O B-LC")) == (0 + 1) / 2  # tagging_metrics: 1
+    # B-PS alone is no match, and I-LC nothing: LC has only its right entity.
+    assert klue_f1(gold, rows("O B-PS I-LC O B-LC")) == (0 + 1) / 2  # tagging_metrics: 1 / 3
+    assert klue_f1(gold, rows("O B-PS E-PS O S-LC")) == 1  # of a model by others
+
+
+@pytest.mark.filterwarnings("error")
+def test_klue_without_any_entity():
+    assert klue_f1(rows("O O"), rows("O O")) == klue_f1(rows("O O"), rows("O I-PS")) == 0
+    assert klue_f1(rows("O B-PS"), rows("O O")) == 0

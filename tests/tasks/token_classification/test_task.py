@@ -80,6 +80,14 @@ def test_units_and_features_are_as_asked():
     assert further["features"] == {"layers": [0, -1], "combine": "concat", "lstm_size": 8}
 
 
+def test_klue_ner_is_also_measured_as_klue_does():
+    example = TagExample("0", ("김", "은"), ("B-PS", "O"), (False, False), unit="character")
+    lines = [{"tags": ["I-PS", "O"]}]
+    metrics = make("klue_ner").metrics([example], lines)
+    assert (metrics["macro_f1"], metrics["klue_f1"]) == (1, 0)
+    assert "klue_f1" not in make("conll").metrics([example], lines)
+
+
 def test_class_weights_are_refused():
     with pytest.raises(UsageError, match="--class_weights with --task conll"):
         make(class_weights=True)
@@ -104,6 +112,22 @@ def test_what_is_predicted_and_measured(trained, tmp_path):
     kind.report(dev, lines, str(tmp_path))
     assert set(json.loads((tmp_path / "entities.json").read_text())) == {"bad", "good"}
     assert kind.notes(dev, lines, metrics) == []
+
+
+def test_types_that_the_model_does_not_know_are_told():
+    kind, lines = make(), [{"tags": ["B-x"] + ["O"] * 3, "entities": [{}]}]
+    for labels, tags, expected in (
+            (["B-x", "I-x", "O"], "B-x I-x B-y B-x", ["types 'y' (1)"]),
+            (["B-z", "I-z", "O"], "B-y I-y B-x B-y", ["types 'x' (1), 'y' (2)"]),
+            (["B-x", "B-y", "O"], "B-y I-y B-x B-y", [])):
+        dev = [sentence(0, tags)]
+        kind.check_examples(dev, {"labels": labels}, served=False)
+        notes = kind.notes(dev, lines, {"f1": 0.5, "accuracy": 1.0})
+        assert len(notes) == len(expected) and all(
+            f"the model does not know the {text}" in note
+            for text, note in zip(expected, notes, strict=True))
+        if "'x' (1)" in "".join(expected):  # no advice that is about others
+            assert kind.notes(dev, lines, {"f1": 0.0, "accuracy": 0.0}) == notes
 
 
 def sentence(number, tags):
