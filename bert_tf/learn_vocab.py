@@ -47,6 +47,8 @@ class LearnVocabConfig(TextOptions, WriteOptions):
     def options(self):
         """What decides the result, as the vocabulary's manifest has it."""
         kind = {} if self.type == TYPES[0] else {"type": self.type}
+        if self.type == "bpe":  # older ones know no word at a line's beginning after a blank
+            kind["blank_between_lines"] = True
         return {**kind, "vocab_size": self.vocab_size, "min_frequency": self.min_frequency,
                 "lower_case": bool(self.lower_case), "strip_accents": bool(self.strip_accents),
                 "pretokenize": self.pretokenize}

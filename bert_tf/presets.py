@@ -10,10 +10,10 @@ _SMALL_BERT = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": 
 _BASE_AND_LARGE = {"base": (12, 768), "large": (24, 1024)}
 PRESETS = {
     "bert": {**_SMALL_BERT, **_BASE_AND_LARGE},
-    "roberta": {"tiny": (2, 128), **_BASE_AND_LARGE},
-    "albert": {"tiny": (2, 128), **_BASE_AND_LARGE, "xlarge": (24, 2048), "xxlarge": (12, 4096)},
+    "roberta": {**_SMALL_BERT, **_BASE_AND_LARGE},
+    "albert": {**_SMALL_BERT, **_BASE_AND_LARGE, "xlarge": (24, 2048), "xxlarge": (12, 4096)},
     "electra": {"tiny": (2, 128), "small": (12, 256), **_BASE_AND_LARGE},
-    "gpt": {"tiny": (2, 128), "base": (12, 768)},
+    "gpt": {**_SMALL_BERT, "base": (12, 768)},
     "distilbert": {"tiny": (2, 128), "base": (6, 768)},
     "xlm_roberta": {"tiny": (2, 128), **_BASE_AND_LARGE},
     "camembert": {"tiny": (2, 128), **_BASE_AND_LARGE},

@@ -87,6 +87,8 @@ def create_examples(config):
               "holdout": config.holdout}
     # Only where they are asked for: what is not in a manifest was off.
     stated |= {"dedupe": config.dedupe} if config.dedupe else {}
+    # Older examples of such tokenizers have sentences side by side.
+    stated |= {"blank_between_sentences": True} if tokenizer.blanks_in_pieces() else {}
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
     sources = [*inputs, *beside]
     if overwrite and options.masking == "dynamic":

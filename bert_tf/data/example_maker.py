@@ -10,6 +10,7 @@ from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, explain
 from bert_tf.randomness import stream_key
 from bert_tf.tokenization.morphemes import pretokenize
+from bert_tf.tokenization.texts import after_blanks
 
 _BLOCK = 512  # examples that are worked on at once: small enough for the processor's caches
 
@@ -84,6 +85,8 @@ class ExampleMaker:
 
     def _tokenize(self, text_chunk):
         names, documents = zip(*text_chunk.own, *text_chunk.lent, strict=True)
+        if self.tokenizer.blanks_in_pieces():
+            documents = [*map(after_blanks, documents)]
         sentences = [sentence for document in documents for sentence in document]
         tokens = self.tokenizer.tokenize(
             tf.constant(pretokenize(self.tokenizer, sentences), tf.string))

@@ -48,7 +48,8 @@ def save_pretrained(folder, model, tokenizer=None):
         folder: a new folder; it appears whole or not at all.
         model: a `Saved` Keras model; every variable is stored under its path, which for BERT is
             its name in the official checkpoint.
-        tokenizer: anything with `save(folder)`; None is that of the model's `preprocessor`, if any.
+        tokenizer: anything with `save(folder)`; None is that of the model or of its `preprocessor`,
+            if any.
 
     Adapters (`enable_lora`) are added to the kernels that they adapt.
 

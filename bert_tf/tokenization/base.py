@@ -69,6 +69,12 @@ class BaseTokenizer(tf.Module):
         """Tokens as strings, of the shape of `ids` (integers, ragged or not)."""
         return tf.gather(self._tokens, ids)
 
+    def blanks_in_pieces(self):
+        """Whether the blank before a word is part of its pieces and none is put before a text, so
+        that a word has other pieces at the beginning of a text than after a blank: bool."""
+        begins, after, both = self.tokenize(["a", " a", "a a"]).to_list()
+        return both == begins + after != 2 * begins
+
     def encode(self, texts, pair=None, allow_special=False):
         """Ids with the special tokens of a model's input, of any length.
 

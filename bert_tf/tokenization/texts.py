@@ -1,8 +1,13 @@
 """Texts as a list, whatever held them: what every way into a model begins with."""
 
+import itertools
+import re
+
 from bert_tf.errors import UsageError, explain
 
 _SHOWN = 40  # characters of a value in an error
+# What ends a sentence without a blank after it.
+_IDEOGRAPHIC_END = re.compile(r"""[。！？]["'”’」』）]*\s*\Z""")
 
 
 def text_list(texts, name="texts"):
@@ -47,6 +52,18 @@ def text_list(texts, name="texts"):
         return [value.decode(errors="replace") if isinstance(value, bytes) else value
                 for value in listed]
     return listed
+
+
+def after_blanks(lines):
+    """Return lines, list of str, as running text has them: with the blank before them that the line
+    end stands for.
+
+    None comes before the first line, after a blank line, which ends a document, or after an
+    ideographic mark such as `。`.
+    """
+    return [f" {line}" if line[:1].strip() and before.strip()
+            and not _IDEOGRAPHIC_END.search(before) else line
+            for before, line in itertools.pairwise(["", *lines])]
 
 
 def check_batch_size(batch_size):

@@ -10,10 +10,11 @@ import tensorflow as tf
 import tqdm
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.storage.json_texts import read_text_blocks
+from bert_tf.storage.json_texts import is_json_lines, read_text_blocks
 from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.morphemes import pretokenize as pretokenized
 from bert_tf.tokenization.piece_normalizer import PieceNormalizer
+from bert_tf.tokenization.texts import after_blanks
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -109,7 +110,7 @@ class WordPieceWords(WordCounter):
 
 class ByteWords(WordCounter):
     """The words that byte-level BPE splits into pieces, of composed text, with the blanks before
-    them."""
+    them, for which a line end stands, too."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -118,7 +119,7 @@ class ByteWords(WordCounter):
             [*special, *byte_pair.byte_alphabet(), "Ġa"], [("Ġ", "a")], normalize_nfc=True)
 
     def split(self, texts):
-        words = self._tokenizer.words(tf.constant(texts, tf.string))
+        words = self._tokenizer.words(tf.constant(after_blanks(texts), tf.string))
         words, _, counts = tf.unique_with_counts(words, tf.int64)
         return collections.Counter(dict(zip(words.numpy().tolist(), counts.numpy().tolist(),
                                             strict=True)))
@@ -152,7 +153,7 @@ def _between_blanks(texts):
 def count_words(paths, counter, progress=False):
     """Count the words of files (plain text or `.jsonl`, either also `.gz`).
 
-    How the text is split into lines, sentences or documents makes no difference to its words.
+    How the text is split into sentences makes no difference to its words.
 
     Args:
         paths: of the files.
@@ -184,12 +185,13 @@ def count_words(paths, counter, progress=False):
 
 def _batches(path, characters, longest):
     """Yield lists of str of about so many characters from a file, of texts of at most `longest`
-    characters where they have blanks."""
+    characters where they have blanks; after a document of JSON comes a blank line."""
     batch, size = [], 0
+    apart = [""] * is_json_lines(path)
     for block in read_text_blocks(path):
         for texts in [block] if max(map(len, block), default=0) <= longest else (
                 [part] for text in block for part in _parts(text, longest)):
-            batch += texts
+            batch += [*texts, *apart]
             size += sum(map(len, texts))
             if size > characters:
                 yield batch

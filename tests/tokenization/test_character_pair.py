@@ -74,7 +74,7 @@ def both(request, tmp_path_factory):
     library = learned(request.param)
     ours = load(tmp_path_factory.mktemp(request.param), json.loads(library.to_str()))
     assert isinstance(ours, CharacterPairTokenizer) and ours.python_only is None
-    assert ours.add_prefix_space == (request.param == "spaced")
+    assert ours.add_prefix_space == (request.param == "spaced") != ours.blanks_in_pieces()
     graph = tf.function(ours.tokenize, autograph=False,
                         input_signature=[tf.TensorSpec([None], tf.string)])
     return ours, library, graph

@@ -35,7 +35,8 @@ def test_merges_are_those_of_the_tokenizers_library(corpus):
     path, lines = corpus
     tokenizer = learn_byte_pair([path], 1200, progress=False)
     library = tokenizers.ByteLevelBPETokenizer()
-    library.train_from_iterator(lines, vocab_size=1200, min_frequency=2, show_progress=False,
+    running = [lines[0], *(f" {line}" for line in lines[1:])]
+    library.train_from_iterator(running, vocab_size=1200, min_frequency=2, show_progress=False,
                                 special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     theirs = json.loads(library._tokenizer.to_str())["model"]["merges"]
     # Where pairs are equally frequent, their order differs.
@@ -143,7 +144,15 @@ def test_words_are_counted_in_bounded_memory():
         for batch in range(5):
             counter.add(["often"] * 10 + [f"w{batch}x{index}" for index in range(40)])
             assert len(counter.counts) <= 50
-        assert counter.counts[b"often"] == 50
+        assert counter.counts[b"often"] + counter.counts[b" often"] == 50
+
+
+def test_a_line_is_counted_as_after_a_blank(tmp_path):
+    (tmp_path / "a.txt").write_text("One.\nTwo\n\nThree。\nFour\n Five\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "Six"}\n{"text": "Seven"}\n')
+    counts = count_words([str(tmp_path / name) for name in ("a.txt", "b.jsonl")], ByteWords())
+    words = {word.decode() for word in counts}
+    assert words == {"One", ".", " Two", "Three", "。", "Four", " Five", "Six", "Seven"}
 
 
 @pytest.mark.parametrize("kind", [ByteWords, BlankWords, lambda: WordPieceWords(True, True)])

@@ -33,7 +33,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=None, temp
             more; padding may be on either side.
         max_new_tokens: maximum of new tokens a row; an integer or a scalar tensor.
         top_k: 1 takes the most probable token; an integer or a scalar tensor, at least 1. More
-            than the vocabulary has is all of it, as is None with a `top_p`; else None is 1.
+            than the vocabulary has is all of it, as is None with a `top_p` or a `temperature`
+            other than 1; else None is 1.
         temperature: divides the logits before the draw; above 0, a number or a scalar tensor.
         seed: of the draws; an integer, from which every row gets its own seed, or int32
             `[batch]`, the rows' seeds: rows of equal seeds and tokens continue equally.
@@ -57,7 +58,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=None, temp
     """
     ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
     if top_k is None:
-        top_k = 1 if top_p is None else model.config.vocab_size
+        greedy = top_p is None and tf.get_static_value(temperature) == 1
+        top_k = 1 if greedy else model.config.vocab_size
     top_p = 1.0 if top_p is None else top_p
     _check(ids, mask, seed, max_new_tokens, top_k, top_p, temperature)
     use_cache = use_cache and _can_be_cached(model.config)

@@ -1,10 +1,11 @@
-"""A tokenizer in the `.keras` file of a model that is called on token ids alone."""
+"""The tokenizer of a model that is called on token ids alone, kept where the model is saved."""
 
 from bert_tf.tokenization.load import holds_tokenizer, load_tokenizer
 
 
 class KeepsTokenizer:
-    """Mixin of Keras models with a `tokenizer` for methods that take text."""
+    """Mixin of Keras models whose folders and `.keras` files keep a `tokenizer`: that of methods
+    which take text, or of what is made of the model later."""
 
     tokenizer = None  # `from_pretrained` reads the folder's
 

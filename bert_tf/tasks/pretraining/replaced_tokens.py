@@ -10,6 +10,7 @@ from bert_tf.layers.mlm_head import MaskedLMHead
 from bert_tf.layers.replaced_head import ReplacedHead
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.tasks.base.objective import Objective, weighed
+from bert_tf.tasks.pretraining.keeps_tokenizer import KeepsTokenizer
 
 # What both models must have in common, as they share their embeddings.
 _SHARED = ("family", "vocab_size", "embedding_width", "max_position_embeddings",
@@ -17,7 +18,7 @@ _SHARED = ("family", "vocab_size", "embedding_width", "max_position_embeddings",
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class ReplacedTokens(Objective):
+class ReplacedTokens(KeepsTokenizer, Objective):
     """A discriminator that finds the tokens which a small generator made up.
 
     The generator, a masked language model, sees the masked ids. At the masked positions a token is

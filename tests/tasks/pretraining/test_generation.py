@@ -286,6 +286,7 @@ def test_text_is_continued_by_text(tmp_path, eager):
             new = new[:new.index(tokenizer.vocabulary.sep_id)]
         assert tokenizer.decode(prompt) + added == tokenizer.decode(prompt + new)
     assert model.generate(texts[0], 5) == found[0] and model.generate([]) == []
+    assert len({model.generate("the", 4, temperature=9.0, seed=seed) for seed in range(3)}) > 1
     drawn = {model.generate("the", 4, top_k=9, temperature=3.0, seed=seed) for seed in range(3)}
     assert len(drawn) > 2
     options = {"max_new_tokens": 4, "top_k": 9, "temperature": 3.0, "seed": 1}
