@@ -3,6 +3,9 @@
 _ROBERTA = {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 514,
             "type_vocab_size": 1, "positions_from_padding": True, "pooling": "first",
             "label_head": "dense", "label_act": "tanh"}
+_GPT = {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
+        "embedding_norm": False, "masked_lm_head": "tied", "pooling": "last",
+        "label_head": "no_bias"}
 # Of the two families whose attention has norms, and whose head is the table of embeddings.
 _LIKE_LLAMA = {"hidden_act": "silu", "layer_norm_eps": 1e-6, "type_vocab_size": 0,
                "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
@@ -19,9 +22,9 @@ FAMILY_DEFAULTS = {
     "albert": {"embedding_size": 128, "num_hidden_groups": 1},
     "electra": {"hidden_act": "gelu", "pooling": "first", "label_head": "dense",
                 "label_act": "gelu"},
-    "gpt": {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
-            "embedding_norm": False, "masked_lm_head": "tied", "pooling": "last",
-            "label_head": "no_bias"},
+    "gpt": _GPT,
+    # Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3.
+    "gpt2": {**_GPT, "max_position_embeddings": 1024, "norm_position": "pre"},
     "distilbert": {"hidden_act": "gelu", "num_hidden_layers": 6, "type_vocab_size": 0,
                    "pooling": "first", "label_head": "dense", "label_act": "relu"},
     "mpnet": {**_ROBERTA, "type_vocab_size": 0, "relative_position": "bias",

@@ -14,6 +14,8 @@ PRESETS = {
     "albert": {**_SMALL_BERT, **_BASE_AND_LARGE, "xlarge": (24, 2048), "xxlarge": (12, 4096)},
     "electra": {"tiny": (2, 128), "small": (12, 256), **_BASE_AND_LARGE},
     "gpt": {**_SMALL_BERT, "base": (12, 768)},
+    "gpt2": {"tiny": (2, 128), "small": (12, 768), "medium": (24, 1024), "large": (36, 1280),
+             "xlarge": (48, 1600)},
     "distilbert": {"tiny": (2, 128), "base": (6, 768)},
     "xlm_roberta": {"tiny": (2, 128), **_BASE_AND_LARGE},
     "camembert": {"tiny": (2, 128), **_BASE_AND_LARGE},
@@ -32,13 +34,12 @@ PRESETS = {
 SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes))
 # Entries of the published vocabularies.
 VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478,
-               "distilbert": 30522, "xlm_roberta": 250002, "camembert": 32005, "mpnet": 30527,
-               "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528, "gte": 250048,
-               "eurobert": 128256, "qwen3": 151669, "gemma3": 262144,
-               "t5": 32128}
+               "gpt2": 50257, "distilbert": 30522, "xlm_roberta": 250002, "camembert": 32005,
+               "mpnet": 30527, "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528,
+               "gte": 250048, "eurobert": 128256, "qwen3": 151669, "gemma3": 262144, "t5": 32128}
 # Ids of their padding, where that is not 0.
-_PADDING_IDS = {"roberta": 1, "xlm_roberta": 1, "camembert": 1, "mpnet": 1, "modernbert": 50283,
-                "gte": 1, "eurobert": 128001, "qwen3": 151643}
+_PADDING_IDS = {"roberta": 1, "gpt2": 50256, "xlm_roberta": 1, "camembert": 1, "mpnet": 1,
+                "modernbert": 50283, "gte": 1, "eurobert": 128001, "qwen3": 151643}
 # What a size has beside its widths.
 _FURTHER = {
     ("albert", "tiny"): {"embedding_size": 64},

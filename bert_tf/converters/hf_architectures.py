@@ -1,6 +1,6 @@
 """What a `config.json` says of architectures beyond BERT's: keys, defaults, and what is refused."""
 
-from bert_tf.converters import hf_causal, hf_t5
+from bert_tf.converters import hf_causal, hf_gpt, hf_t5
 from bert_tf.converters.hf_causal import layer_types, named_types
 from bert_tf.converters.hf_rope import read_both, read_rope, write_both
 from bert_tf.errors import UsageError, explain
@@ -14,7 +14,7 @@ KEYS_OF_BERT = {**_COMMON, "type_vocab_size": "type_vocab_size"}
 MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
                "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert",
                "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte", "eurobert": "eurobert",
-               **hf_causal.MODEL_TYPES, **hf_t5.MODEL_TYPES}
+               **hf_gpt.MODEL_TYPES, **hf_causal.MODEL_TYPES, **hf_t5.MODEL_TYPES}
 # Our field -> their key.
 KEYS = {
     "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
@@ -48,7 +48,7 @@ KEYS = {
                  "initializer_range": "initializer_range", "layer_norm_eps": "rms_norm_eps",
                  "padding_id": "pad_token_id", "rotary_base": "rope_theta",
                  "pooling": "classifier_pooling"},
-    **hf_causal.KEYS, **hf_t5.KEYS,
+    **hf_gpt.KEYS, **hf_causal.KEYS, **hf_t5.KEYS,
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -91,7 +91,7 @@ DEFAULTS = {
                  "num_key_value_heads": 0, "attention_dropout": 0.0,
                  "max_position_embeddings": 8192, "initializer_range": 0.02, "rms_norm_eps": 1e-5,
                  "pad_token_id": 128001, "rope_theta": 10000.0, "classifier_pooling": "late"},
-    **hf_causal.DEFAULTS, **hf_t5.DEFAULTS,
+    **hf_gpt.DEFAULTS, **hf_causal.DEFAULTS, **hf_t5.DEFAULTS,
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
@@ -115,7 +115,7 @@ ONLY = {
             "tie_word_embeddings": True},
     "eurobert": {"attention_bias": False, "mlp_bias": False, "rope_scaling": None,
                  "tie_word_embeddings": False},
-    **hf_causal.ONLY,
+    **hf_gpt.ONLY, **hf_causal.ONLY,
 }
 # What such files call the keys, beside today's names or instead of them: NomicBERT's as GPT-2 does.
 _OLD_NAMES = {"eurobert": {"clf_pooling": "classifier_pooling"}, "nomic_bert": {
@@ -143,7 +143,7 @@ _FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.s
             # How its dense layers were once computed in parts; a dropout that there is none of.
             "eurobert": ("auto_map", "head_dim", "hidden_dropout", "pretraining_tp", "bos_token",
                          "eos_token", "pad_token", "mask_token"),
-            **hf_causal.FURTHER, **hf_t5.FURTHER}
+            **hf_gpt.FURTHER, **hf_causal.FURTHER, **hf_t5.FURTHER}
 _ROPE_KEYS = ("global_rope_theta", "local_rope_theta")  # of ModernBERT
 # Families that take null for any token, since no position counts from it; their default may lie
 # beyond the vocabulary.
@@ -279,6 +279,8 @@ def written(family, values):
         further["rope_parameters"] = write_both(values, _ROPE_KEYS)
     if family in hf_t5.KEYS:
         return hf_t5.written(values)
+    if family in hf_gpt.KEYS:
+        values = hf_gpt.written(family, values)
     if family in hf_causal.KEYS:
         return {**hf_causal.written(family, values),
                 **{key: value for key, value in further.items() if value is not None}}
@@ -293,4 +295,5 @@ def written(family, values):
 
 _READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert,
             "nomic_bert": _read_rotary, "eurobert": _read_rotary, "gte": _read_gte,
-            "qwen3": hf_causal.read_qwen3, "gemma3": hf_causal.read_gemma3, "t5": hf_t5.read}
+            "gpt": hf_gpt.read, "gpt2": hf_gpt.read, "qwen3": hf_causal.read_qwen3,
+            "gemma3": hf_causal.read_gemma3, "t5": hf_t5.read}

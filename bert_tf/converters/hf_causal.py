@@ -65,12 +65,8 @@ def read_qwen3(stated, source):
                                  f"{from_layer}", "layers that all see everything"))
     if named is not None and (not isinstance(named, list) or {*map(str, named)} - {KINDS[0]}):
         raise UsageError(explain(f"{source}: layer_types={named!r}", f"{KINDS[0]!r} of all"))
-    # Their files leave out what the tokenizer pads with: the token that also begins texts.
-    ends = stated.get("eos_token_id")
-    tokens = (stated.get("pad_token_id"), stated.get("bos_token_id"),
-              ends[0] if isinstance(ends, list) and ends else ends, 0)
     return _common(stated) | read_rope(stated, source, ("default",)) | {
-        "pad_token_id": next(token for token in tokens if token is not None),
+        "pad_token_id": padding_of(stated),
         "is_causal": "causal" if stated["is_causal"] else "bidirectional"}
 
 
@@ -95,6 +91,15 @@ def read_gemma3(stated, source):
     return _common(stated) | read_both(stated, source, _ROPE_KEYS) | {
         "use_bidirectional_attention": "bidirectional" if bidirectional else "causal",
         "sliding_window": 2 * reach, "sliding_window_pattern": every, "layer_types": first}
+
+
+def padding_of(stated):
+    """Return the id that a file states for padding; files of language models may leave it out: the
+    token that also begins or ends texts then."""
+    ends = stated.get("eos_token_id")
+    tokens = (stated.get("pad_token_id"), stated.get("bos_token_id"),
+              ends[0] if isinstance(ends, list) and ends else ends, 0)
+    return next(token for token in tokens if token is not None)
 
 
 def _common(stated):

@@ -51,6 +51,7 @@ MODELS = {
     ),
     "gpt": _left_to_right("OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification",
                           "OpenAIGPTModel"),
+    "gpt2": _left_to_right("GPT2LMHeadModel", "GPT2ForSequenceClassification", "GPT2Model"),
     "distilbert": _classes("DistilBert", ("vocab_transform.",)),
     "mpnet": _classes("MPNet", ("lm_head.",)),
     "deberta": _classes("DebertaV2", ("cls.predictions.",)),

@@ -1,7 +1,7 @@
 """Hugging Face's `config.json` in our fields, and back."""
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters import cross_encoder, hf_architectures
+from bert_tf.converters import cross_encoder, hf_architectures, hf_gpt
 from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.converters.hf_architectures import BERT_BASE, KEYS_OF_BERT
 from bert_tf.converters.hf_keys import check_keys
@@ -9,7 +9,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.family_defaults import FAMILY_DEFAULTS
 
 FAMILIES = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
-            "openai-gpt": "gpt", **hf_architectures.MODEL_TYPES}  # model_type -> family
+            **hf_architectures.MODEL_TYPES}  # model_type -> family
 _MODEL_TYPES = {family: model_type for model_type, family in FAMILIES.items()}
 # Our field -> their key.
 _KEYS = {
@@ -17,11 +17,6 @@ _KEYS = {
     "albert": {**KEYS_OF_BERT, "embedding_size": "embedding_size",
                "num_hidden_groups": "num_hidden_groups"},
     "electra": {**KEYS_OF_BERT, "embedding_size": "embedding_size"},
-    "gpt": {"vocab_size": "vocab_size", "hidden_size": "n_embd", "num_hidden_layers": "n_layer",
-            "num_attention_heads": "n_head", "hidden_act": "afn",
-            "hidden_dropout_prob": "resid_pdrop", "attention_probs_dropout_prob": "attn_pdrop",
-            "max_position_embeddings": "n_positions", "initializer_range": "initializer_range",
-            "layer_norm_eps": "layer_norm_epsilon", "padding_id": "pad_token_id"},
     **hf_architectures.KEYS,
 }
 # What transformers takes for a key that a file leaves out (its configuration classes).
@@ -34,9 +29,6 @@ _DEFAULTS = {
                "num_hidden_groups": 1},
     "electra": {**BERT_BASE, "hidden_size": 256, "num_attention_heads": 4,
                 "intermediate_size": 1024, "embedding_size": 128},
-    "gpt": {"vocab_size": 40478, "n_embd": 768, "n_layer": 12, "n_head": 12, "afn": "gelu",
-            "resid_pdrop": 0.1, "attn_pdrop": 0.1, "n_positions": 512,
-            "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "pad_token_id": 0},
     **hf_architectures.DEFAULTS,
 }
 _MOST_LABELS = 10_000  # that a file may leave unnamed
@@ -53,7 +45,6 @@ _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_approximate", "relu": "relu", 
 _FURTHER_ACTIVATIONS = {"label_act", "first_conv_act"}  # fields
 # Families whose masked-LM transform is erf whatever hidden_act says.
 _GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet", "gte")
-_GPT_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}  # of the key `afn`
 # Elsewhere null stands for the default.
 _NULL_IS_A_VALUE = {"local_rope_theta", "sliding_window"}
 
@@ -96,7 +87,7 @@ def read_config(values, source, pooled, masked_lm):
         stated["pad_token_id"] = 0
     stated = hf_architectures.read(family, stated, source)
     fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
-    activations = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS
+    activations = hf_gpt.ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     if family == "albert" and fields["embedding_size"] == fields["hidden_size"]:
         raise UsageError(explain(f"{source}: embedding_size={fields['embedding_size']}",
                                  "another than hidden_size: transformers projects one to the "
@@ -105,13 +96,7 @@ def read_config(values, source, pooled, masked_lm):
                                                    stated, source)
     for name in _FURTHER_ACTIVATIONS & fields.keys():
         fields[name] = hf_architectures.choice(_ACTIVATIONS, _KEYS[family][name], stated, source)
-    if family == "gpt":
-        width = fields["hidden_size"]  # of any type until ModelConfig looks at it
-        fields["intermediate_size"] = 4 * width if isinstance(width, int) else width
-        if stated.get("embd_pdrop", stated["resid_pdrop"]) != stated["resid_pdrop"]:
-            raise UsageError(explain(f"{source}: embd_pdrop={stated['embd_pdrop']!r}",
-                                     f"that of resid_pdrop, {stated['resid_pdrop']!r}"))
-    elif family in hf_architectures.POOLINGS:
+    if family in hf_architectures.POOLINGS:
         fields["pooling"] = hf_architectures.choice(hf_architectures.POOLINGS[family],
                                                     "classifier_pooling", stated, source)
         if "label_act" in fields:  # one key for the heads of labels and of masked tokens
@@ -136,7 +121,7 @@ def write_config(config, masked_lm, labelled=False):
     """
     family = config.family
     spelled_out = config.spelled_out()
-    names = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS
+    names = hf_gpt.ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     theirs = {ours: name for name, ours in reversed(names.items())}
     if config.hidden_act not in theirs:
         raise UsageError(explain(
@@ -147,8 +132,6 @@ def write_config(config, masked_lm, labelled=False):
     values[_KEYS[family]["hidden_act"]] = theirs[config.hidden_act]
     for name in _FURTHER_ACTIVATIONS & _KEYS[family].keys():
         values[_KEYS[family][name]] = theirs[getattr(config, name)]
-    if family == "gpt":
-        values["embd_pdrop"] = values["resid_pdrop"]
     if family == "albert":
         values["inner_group_num"] = 1
         values["classifier_dropout_prob"] = config.hidden_dropout_prob

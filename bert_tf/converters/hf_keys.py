@@ -7,6 +7,7 @@ _ABOUT = """architectures model_type _name_or_path name_or_path transformers_ver
     dtype id2label label2id num_labels _num_labels problem_type finetuning_task
     task_specific_params
     tokenizer_class language languages name adapters sentence_transformers license tags
+    author created_date
     sbert_ce_default_activation_function"""
 _TOKENS = """bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id
     decoder_start_token_id eos_token_ids forced_bos_token_id forced_eos_token_id pad_token_id"""

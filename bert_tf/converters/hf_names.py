@@ -92,6 +92,29 @@ def _like_llama(family, norms):
     )
 
 
+def _like_gpt(family, tables, norms):
+    """The rows of GPT and GPT-2, whose Conv1D kernels are [in, out], as ours.
+
+    Args:
+        family: ours.
+        tables: their names of the embeddings of words and positions.
+        norms: `{our name: their name}` of a block's.
+    """
+    block, theirs = f"{family}/encoder/layer_{{i}}", "transformer.h.{i}"
+    return (
+        *(Row(f"{family}/embeddings/{ours}_embeddings", f"transformer.{name}.weight")
+          for ours, name in zip(("word", "position"), tables, strict=True)),
+        _stacked(family, f"{theirs}.attn.c_attn.weight", "kernel", SIDE_BY_SIDE),
+        _stacked(family, f"{theirs}.attn.c_attn.bias", "bias", SIDE_BY_SIDE),
+        *(Row(f"{block}/{ours}/{end}", f"{theirs}.{name}.{their_end}")
+          for ours, name in (("attention/output/dense", "attn.c_proj"),
+                             ("intermediate/dense", "mlp.c_fc"), ("output/dense", "mlp.c_proj"))
+          for end, their_end in (("kernel", "weight"), ("bias", "bias"))),
+        *_in_block(family, theirs, {}, norms),
+        Row("cls/classifier/output_weights", "score.weight"),
+    )
+
+
 _HEAD_NORMS = {"attention/self/query": "self_attn.q_norm", "attention/self/key": "self_attn.k_norm"}
 _TRANSFORM = "cls/predictions/transform"
 _T5_BLOCK = "transformer.encoder.block.{i}.layer"
@@ -160,21 +183,11 @@ ROWS = {
         *_classes("cls/sentence_order", "sop_classifier.classifier"),
         *_label_heads(),
     ),
-    # Conv1D kernels are [in, out], as ours.
-    "gpt": (
-        Row("gpt/embeddings/word_embeddings", "transformer.tokens_embed.weight"),
-        Row("gpt/embeddings/position_embeddings", "transformer.positions_embed.weight"),
-        *(Row(tuple(f"gpt/encoder/layer_{{i}}/attention/self/{part}/{ours}"
-                    for part in ("query", "key", "value")),
-              f"transformer.h.{{i}}.attn.c_attn.{theirs}", SIDE_BY_SIDE)
-          for ours, theirs in (("kernel", "weight"), ("bias", "bias"))),
-        *(Row(f"gpt/encoder/layer_{{i}}/{ours}/{end}", f"transformer.h.{{i}}.{theirs}.{their_end}")
-          for ours, theirs in (("attention/output/dense", "attn.c_proj"),
-                               ("intermediate/dense", "mlp.c_fc"), ("output/dense", "mlp.c_proj"))
-          for end, their_end in (("kernel", "weight"), ("bias", "bias"))),
-        *_layer_norm("gpt/encoder/layer_{i}/attention/output/LayerNorm", "transformer.h.{i}.ln_1"),
-        *_layer_norm("gpt/encoder/layer_{i}/output/LayerNorm", "transformer.h.{i}.ln_2"),
-        Row("cls/classifier/output_weights", "score.weight"),
+    "gpt": _like_gpt("gpt", ("tokens_embed", "positions_embed"), {
+        "attention/output": "ln_1", "output": "ln_2"}),
+    "gpt2": (
+        *_like_gpt("gpt2", ("wte", "wpe"), {"attention": "ln_1", "intermediate": "ln_2"}),
+        *_layer_norm("gpt2/encoder/LayerNorm", "transformer.ln_f"),
     ),
     "distilbert": (
         *_EMBEDDINGS,
@@ -291,9 +304,9 @@ _GATED_T5 = (Row("t5/encoder/layer_{i}/intermediate/dense/kernel",
                   f"{_T5_BLOCK}.1.DenseReluDense.wi_1.weight"), HALVES), *_T5)
 # Their base model's prefix, which a file of the bare model lacks.
 PREFIXES = {family: f"{family}." for family in ROWS} | {
-    "gpt": "transformer.", "xlm_roberta": "roberta.", "camembert": "roberta.",
-    "modernbert": "model.", "eurobert": "model.", "qwen3": "model.", "gemma3": "model.",
-    "t5": "transformer."}
+    **dict.fromkeys(("gpt", "gpt2", "t5"), "transformer."),
+    **dict.fromkeys(("xlm_roberta", "camembert"), "roberta."),
+    **dict.fromkeys(("modernbert", "eurobert", "qwen3", "gemma3"), "model.")}
 
 
 def rows_of(config):

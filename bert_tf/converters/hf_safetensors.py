@@ -35,7 +35,8 @@ from bert_tf.storage import checksums, files
 CONFIG = "config.json"
 _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "albert": "AlbertTokenizer", "electra": "ElectraTokenizer",
-               "gpt": "OpenAIGPTTokenizer", "distilbert": "DistilBertTokenizer",
+               "gpt": "OpenAIGPTTokenizer", "gpt2": "PreTrainedTokenizerFast",
+               "distilbert": "DistilBertTokenizer",
                "xlm_roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
                "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
                "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer",
@@ -131,8 +132,8 @@ def write_model(checkpoint, folder):
     """Write into a folder that exists; see `write`."""
     config, task = checkpoint.config, checkpoint.task
     values = _values_of(config, task)
-    if task["task"] == "language_model":
-        values |= tokenizer_files.end_of_text(checkpoint.tokenizer)
+    if config.attention == "causal":
+        values |= tokenizer_files.ends_of_text(checkpoint.tokenizer)
     tensors, _ = to_theirs(rows_of(config), checkpoint.tensors, values["architectures"][0])
     if task["task"] == "encoder":  # as their class itself writes it
         tensors = tensors.renamed({name.removeprefix(PREFIXES[config.family]): name

@@ -9,7 +9,7 @@ from bert_tf.errors import UsageError, explain
 _OLD_PREFIXES = {"nomic_bert": "bert.", "gte": "new."}
 _BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
          "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.",
-         "embed_tokens.", "norm.", "shared.")
+         "embed_tokens.", "norm.", "shared.", "wte.", "wpe.", "ln_f.")
 
 
 def _tied_decoder(head, prefix):
@@ -31,6 +31,7 @@ _TIED = {
     "albert": {"predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
                "predictions.decoder.bias": "predictions.bias"},
     "gpt": {"lm_head.weight": "transformer.tokens_embed.weight"},
+    "gpt2": {"lm_head.weight": "transformer.wte.weight"},
     "nomic_bert": _tied_decoder("cls.predictions", "nomic_bert"),
     "gte": {"lm_head.decoder.weight": "gte.embeddings.word_embeddings.weight"},
     "eurobert": {},
@@ -38,9 +39,9 @@ _TIED = {
     "gemma3": {"lm_head.weight": "model.embed_tokens.weight"},
     "t5": {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"},
 }
-# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
+# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask and what it hides with; rotary frequencies.
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
-            "*.inv_freq", "*.cos_cached", "*.sin_cached")
+            "transformer.h.*.attn.masked_bias", "*.inv_freq", "*.cos_cached", "*.sin_cached")
 # What encoders are read without: T5's decoder, and heads that DeBERTa was trained with.
 _OTHER_PARTS = {"t5": ("decoder.*", "lm_head.weight"),
                 "deberta": ("lm_predictions.*", "mask_predictions.*",

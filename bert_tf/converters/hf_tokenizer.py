@@ -64,6 +64,9 @@ def write_tokenizer(source, folder, tokenizer_class, longest):
         del names["bos_token"], names["cls_token"]
     if _knows_all(ours):
         del names["unk_token"]
+    if len({*vocabulary.special_tokens}) == 1:  # GPT-2's, which masks nothing
+        names = dict.fromkeys(("pad_token", "unk_token", "bos_token", "eos_token"),
+                              vocabulary.special_tokens[0])
     if not vocabulary.pair_types:
         stated["model_input_names"] = ["input_ids", "attention_mask"]
     if isinstance(ours, tokenizer.Tokenizer):

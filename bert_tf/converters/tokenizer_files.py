@@ -44,14 +44,16 @@ def copy_tokenizer(source, target):
                 files.copy(files.inside(source, name), os.path.join(target, name))
 
 
-def end_of_text(folder):
-    """The key of a `config.json` by which generation in transformers ends as ours does, a dict;
-    `{}` where there is no tokenizer that runs."""
+def ends_of_text(folder):
+    """The keys of a `config.json` by which generation in transformers begins, where there is no
+    text, and ends as ours does, a dict; `{}` where there is no tokenizer that runs."""
     from bert_tf.tokenization.load import load_tokenizer
 
     try:
-        return {} if folder is None else {
-            "eos_token_id": load_tokenizer(folder).vocabulary.sep_id}
+        if folder is None:
+            return {}
+        vocabulary = load_tokenizer(folder).vocabulary
+        return {"bos_token_id": vocabulary.cls_id, "eos_token_id": vocabulary.sep_id}
     except NoTextError:  # of rules that we do not run, such as GPT's
         return {}
 

@@ -26,11 +26,11 @@ INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 class Backbone(Adaptable, keras.Layer):
     """Embeddings, encoder and pooling of BERT (Devlin et al. 2019) and of what grew out of it.
 
-    RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020), GPT (Radford
-    et al. 2018), DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), DeBERTa (He et al. 2021),
-    ModernBERT (Warner et al. 2024), EuroBERT (Boizard et al. 2025), Qwen3 (Yang et al. 2025), Gemma
-    3 (Gemma Team 2025) and others are values of the configuration's fields, see `FAMILY_DEFAULTS`;
-    so is a `static` one without layers.
+    RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020), GPT and GPT-2
+    (Radford et al. 2018, 2019), DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), DeBERTa
+    (He et al. 2021), ModernBERT (Warner et al. 2024), EuroBERT (Boizard et al. 2025), Qwen3 (Yang
+    et al. 2025), Gemma 3 (Gemma Team 2025) and others are values of the configuration's fields, see
+    `FAMILY_DEFAULTS`; so is a `static` one without layers.
 
     Call: a dict of `input_word_ids`, `input_mask`, `input_type_ids`, int32
     `[batch, seq_length]` -> a dict, all float32 whatever the compute type:

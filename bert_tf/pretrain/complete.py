@@ -24,6 +24,7 @@ FAMILY_OBJECTIVES = {
     "albert": ("mlm+sop", "mlm", "mlm+nsp"),
     "electra": ("rtd", "mlm"),
     "gpt": ("lm",),
+    "gpt2": ("lm",),
     "distilbert": ("mlm",),
     "xlm_roberta": ("mlm",),
     "camembert": ("mlm",),
@@ -42,8 +43,8 @@ FAMILY_OBJECTIVES = {
 _BOTH_WAYS = ("bert", "gemma3")
 _NOT_OF_FAMILY = {
     "rtd": "a discriminator and its generator are a pair of ELECTRA's or DeBERTa's",
-    "lm": "only bert, gpt, qwen3 and gemma3 have a left-to-right form",
-    "mlm": "gpt and qwen3 see the text before a token only",
+    "lm": "only bert, gpt, gpt2, qwen3 and gemma3 have a left-to-right form",
+    "mlm": "gpt, gpt2 and qwen3 see the text before a token only",
     "mlm+nsp": "the family has no sentence task",
     "mlm+sop": "the family has no sentence task",
 }

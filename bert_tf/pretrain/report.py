@@ -4,6 +4,7 @@ import itertools
 import os
 import shlex
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.pretraining_input import PretrainingInput
@@ -62,8 +63,10 @@ def figures(metrics):
     for task, title in (("masked_lm", "MLM"), ("language_model", "LM")):
         if f"{task}_loss" in metrics:
             loss, entropy = metrics[f"{task}_loss"], metrics["unigram_entropy"]
-            lines.append(f"{title} loss {loss:.3f} nats, unigram entropy of the same tokens "
-                         f"{entropy:.3f}, {title} accuracy {metrics[f'{task}_accuracy']:.3f}")
+            perplexity = f" (perplexity {np.exp(loss):,.1f})" if title == "LM" else ""
+            lines.append(f"{title} loss {loss:.3f} nats{perplexity}, unigram entropy of the "
+                         f"same tokens {entropy:.3f}, {title} accuracy "
+                         f"{metrics[f'{task}_accuracy']:.3f}")
     for task, title in (("next_sentence", "NSP"), ("sentence_order", "SOP")):
         if f"{task}_accuracy" in metrics:
             low, high = metrics[f"{task}_accuracy_interval"]

@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding, the tokenizer of RoBERTa, ModernBERT and EuroBERT, in the graph.
+"""Byte-level byte-pair encoding, the tokenizer of GPT-2, RoBERTa and ModernBERT, in the graph.
 
     tokenizer = BytePairTokenizer.load("folder")  # vocab.json and merges.txt
     ids = tokenizer.tokenize(["Any text."])
@@ -134,7 +134,7 @@ class BytePairTokenizer(PairTokenizer):
                 "the byte-level vocabulary of RoBERTa",
                 "token ids made by that model's own tokenizer"))
         return cls(tokens, read_merges(os.path.join(folder, MERGES_NAME)), source=path,
-                   **read_options(os.path.join(folder, CONFIG_NAME)))
+                   **read_options(os.path.join(folder, CONFIG_NAME), tokens))
 
     def _words(self, text):
         return self._pattern.words(self._prepared(text))
@@ -178,8 +178,12 @@ def _bytes_of(token):
                     character.encode() for character in token)
 
 
-def read_options(path):
+def read_options(path, tokens):
     """Arguments of the class in a `tokenizer_config.json`, ours or Hugging Face's.
+
+    Args:
+        path: of the file, which may be missing.
+        tokens: the pieces beside it, by which GPT-2's are known.
 
     Raises:
         UsageError: a value of another form.
@@ -194,4 +198,8 @@ def read_options(path):
         raise UsageError(explain(f"{path}: pattern={options['pattern']!r}",
                                  f"one of {', '.join(EXPRESSIONS)}"))
     described = hf_options.special_names(config, path)
+    of_gpt2 = str(config.get("tokenizer_class")).startswith("GPT2") or (
+        SPECIAL_TOKENS[2] not in tokens and hf_options.END_OF_TEXT in tokens)
+    if of_gpt2 and "special_tokens" not in config:
+        described = hf_options.of_gpt2(config, path)
     return {**options, **described, **read_vocabulary_options(config, path)}

@@ -7,6 +7,7 @@ from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
 ROLES = tuple(f"{role}_token" for role in tokenizer_config.ROLES)
 # The names of tokenizers whose classes have other special tokens than BERT's.
 _CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
+END_OF_TEXT = "<|endoftext|>"  # GPT-2's, where nothing is said
 CHARACTERS_PER_WORD = 100  # of a word at most
 _TYPES = "token_type_ids"
 # Rules that some classes of transformers make of the configuration, whatever `tokenizer.json` has:
@@ -117,6 +118,20 @@ def special_names(config, path):
     """`special_tokens`, an argument of `Vocabulary`, where all five are stated; else `{}`."""
     names = special_tokens(config, path)
     return {} if None in names else {"special_tokens": names}
+
+
+def of_gpt2(config, path):
+    """What the classic files of GPT-2 leave to its class: arguments of `Vocabulary`.
+
+    Args:
+        config, path: as of `special_tokens`.
+    """
+    end = token(config, "eos_token", path) or END_OF_TEXT
+    pad, unknown, begin, mask = (token(config, f"{role}_token", path) or usual for role, usual in (
+        ("pad", end), ("unk", END_OF_TEXT), ("bos", END_OF_TEXT), ("mask", end)))
+    begins = config.get("add_bos_token") is True
+    return {"special_tokens": (pad, unknown, begin, end, mask), "pair_separators": int(begins),
+            "pair_types": False, "initial_token": begins, "final_separator": False}
 
 
 def has_types(config):

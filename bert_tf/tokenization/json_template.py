@@ -38,7 +38,9 @@ def read_template(processor, tokens, path):
     steps = steps_of(processor, "processors")
     trims = any(step["type"] == "ByteLevel" for step in steps)  # offsets, and that is all it does
     steps = [step for step in steps if step["type"] != "ByteLevel"]
-    if trims and not steps:
+    bare = [step for step in steps if step["type"] == "TemplateProcessing" and [
+        _item(item)[0] for item in step["single"] + step["pair"]] == ["A", "A", "B"]]
+    if (trims or bare) and steps == bare:
         return None, None, {"pair_separators": 0, "pair_types": False, "initial_token": False,
                             "final_separator": False}
     kind = steps[0]["type"] if len(steps) == 1 else None

@@ -18,6 +18,7 @@ from bert_tf.tokenization.vocabulary import Vocabulary, fits_line
 NAME = "tokenizer.json"
 _ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]", "<unk>"),
                "mask_token": ("[MASK]", "<mask>", "<|mask|>", "<extra_id_0>")}  # the last: T5's
+_NOTHING_AROUND = {"type": "ByteLevel"}
 _METASPACE = "\u2581"
 ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
            for quote in ("``", "''")]
@@ -117,10 +118,12 @@ def _damage_named(path):
 
 
 def _special(values, model, tokens, config, path):
-    cls, sep, around = read_template(values.get("post_processor"), tokens, path)
+    bare = _NOTHING_AROUND if model["type"] == "BPE" else None
+    cls, sep, around = read_template(values.get("post_processor") or bare, tokens, path)
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
     if sep is None:  # what ends a text that is written
-        sep = hf_options.token(config, "eos_token", path)
+        sep = hf_options.token(config, "eos_token", path) or (
+            hf_options.END_OF_TEXT if hf_options.END_OF_TEXT in tokens else None)
     if cls is None:  # what would begin one
         cls = hf_options.token(config, "bos_token", path) or sep
     unknown = model.get("unk_token")
@@ -135,13 +138,18 @@ def _special(values, model, tokens, config, path):
     for role in hf_options.ROLES:
         usual = [name for name in _ROLE_NAMES.get(role, ()) if name in known]
         names[role] = found.get(role) or stated[role] or (usual[0] if usual else None)
+    if names["pad_token"] is None and not any(
+            around.get(name, True) for name in ("initial_token", "final_separator")):
+        names["pad_token"] = sep  # of a language model that was not trained with any
     if names["unk_token"] is None and has_bytes:
         names["unk_token"] = _spare(values, names)
     if names["mask_token"] is None and not around.get("initial_token", True):
         names["mask_token"] = _spare(values, names)  # of a model that never had any
     for role, name in names.items():
         if name is None:
-            raise UnknownRules(f"{path}: nothing says which token is the {role}")
+            raise UnknownRules(explain(f"{path}: nothing says which token is the {role}",
+                                       "bos_token, eos_token, unk_token, pad_token and mask_token "
+                                       "in the tokenizer_config.json beside it"))
     return {"special_tokens": tuple(names.values()), **around,
             "pair_types": around["pair_types"] and hf_options.has_types(config)}
 

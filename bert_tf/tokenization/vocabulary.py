@@ -47,8 +47,8 @@ class Vocabulary:
             special token stands around a text, as with Qwen's language models.
         pair_types: whether the second segment has type 1; None where it has if there is one
             separator.
-        added_tokens: `AddedToken`s; None for the special ones, white space before the mask token
-            going away.
+        added_tokens: `AddedToken`s; None for the special ones, white space before a mask token of
+            its own going away.
         final_separator: whether a text ends with a separator; where it does not, the second segment
             of a pair begins as the first does: `<bos> a <bos> b`.
         initial_token: whether a text begins with the token that is said to; where it does not, the
@@ -192,6 +192,8 @@ class Vocabulary:
 
 
 def default_added_tokens(special_tokens):
-    """The special tokens as `AddedToken`s; white space before the last, the mask, goes away."""
-    return tuple(AddedToken(token, lstrip=token == special_tokens[-1])
+    """The special tokens as `AddedToken`s; white space before the last, the mask, goes away, unless
+    it is another one, too."""
+    *others, mask = special_tokens
+    return tuple(AddedToken(token, lstrip=token == mask and mask not in others)
                  for token in dict.fromkeys(special_tokens))

@@ -116,6 +116,8 @@ def test_sizes_of_bert(name):
         ("nomic_bert", "base", 137), ("gte", "base", 305), ("eurobert", "base", 210),
         ("eurobert", "large", 610), ("eurobert", "xlarge", 2100), ("qwen3", "base", 596),
         ("qwen3", "large", 4020), ("qwen3", "xlarge", 7570), ("gemma3", "base", 303),
+        ("gpt2", "small", 124), ("gpt2", "medium", 355), ("gpt2", "large", 774),
+        ("gpt2", "xlarge", 1558),
         ("t5", "base", 110), ("t5", "large", 335), ("t5", "xlarge", 1240)))])
 def test_other_sizes_of_the_papers(family, name, millions):
     """The papers' and model cards' numbers, in whole millions."""

@@ -41,6 +41,7 @@ def test_a_run_is_named_after_its_text(path, name):
     ("--family electra --objective mlm --masking static --whole_word",
      ("electra", "mlm", "segment_pair", "next", 1)),
     ("--family gpt --format doc_sentences", ("gpt", "lm", "doc_sentences", None, 1)),
+    ("--family gpt2", ("gpt2", "lm", "full_sentences", None, 1)),
 ])
 def test_defaults_of_a_family(flags, expected):
     options, config = completed(flags.split())
@@ -77,10 +78,10 @@ def test_learning_rates(flags, rate):
     ("--objective rtd", "a pair of ELECTRA's or DeBERTa's; try --objective mlm+nsp or mlm or "
                         "mlm+sop or lm, or --family electra or deberta"),
     ("--family gpt --objective mlm",
-     "gpt and qwen3 see the text before a token only; try --objective lm"),
+     "gpt, gpt2 and qwen3 see the text before a token only; try --objective lm"),
     ("--family gpt --format segment_pair", "type_vocab_size=0; try --format full_sentences"),
     ("--family albert --objective lm",
-     "only bert, gpt, qwen3 and gemma3 have a left-to-right form"),
+     "only bert, gpt, gpt2, qwen3 and gemma3 have a left-to-right form"),
     ("--family albert --preset mini", "preset='mini' is unknown; expected one of tiny, base"),
     ("--family roberta --seq_length 512 --config roberta.json",
      "more than the model's 98 positions"),

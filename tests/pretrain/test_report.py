@@ -9,3 +9,9 @@ def test_a_sentence_task_stands_beside_its_more_frequent_label():
                "next_sentence_accuracy_interval": [0.733, 0.886]}
     assert figures(metrics) == ["NSP accuracy 0.822, in 95 of 100 cases between 0.733 and 0.886; "
                                 "the more frequent label alone gives 0.821"]
+
+
+def test_a_language_model_has_a_perplexity():
+    metrics = {"language_model_loss": 2.0, "language_model_accuracy": 0.5, "unigram_entropy": 4.0}
+    assert figures(metrics) == ["LM loss 2.000 nats (perplexity 7.4), unigram entropy of the same "
+                                "tokens 4.000, LM accuracy 0.500"]

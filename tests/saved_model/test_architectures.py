@@ -17,7 +17,7 @@ from bert_tf.tokenization.packing import pack
 OPTIONS = {"mpnet": {"max_position_embeddings": SEQ_LENGTH + 1}, "deberta": {},
            "modernbert": {"num_hidden_layers": 2, "local_attention": 4}, "nomic_bert": {},
            "gte": {"rotary_factor": 1.5}, "eurobert": {"num_key_value_heads": 1},
-           "t5": {"attention_head_size": 6, "feed_forward": "gated"},
+           "gpt2": {}, "t5": {"attention_head_size": 6, "feed_forward": "gated"},
            "qwen3": {"num_key_value_heads": 1, "attention_head_size": 6},
            "gemma3": {"num_key_value_heads": 1, "attention_head_size": 6, "score_size": 4,
                       "num_hidden_layers": 2, "local_attention": 4, "global_attention_every": 2,

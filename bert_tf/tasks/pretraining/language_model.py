@@ -13,6 +13,7 @@ from bert_tf.tasks.base.objective import Objective, weighed
 from bert_tf.tasks.pretraining import generation
 from bert_tf.tasks.pretraining.continuation import added_text, prompt_of
 from bert_tf.tasks.pretraining.keeps_tokenizer import KeepsTokenizer
+from bert_tf.tasks.pretraining.scoring import log_probabilities
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.texts import check_batch_size, text_list
 
@@ -21,7 +22,7 @@ from bert_tf.tokenization.texts import check_batch_size, text_list
 class LanguageModel(KeepsTokenizer, Objective):
     """An encoder that reads from left to right and predicts the next token at every position.
 
-    GPT, Qwen3 and Gemma 3 decode with their word embeddings and nothing else. Every other family is
+    GPT, GPT-2, Qwen3 and Gemma 3 decode with their word embeddings alone. Every other family is
     the "LTR & No NSP" of the BERT paper (section 5.1): the head that predicts masked tokens, at
     every position.
 
@@ -90,13 +91,7 @@ class LanguageModel(KeepsTokenizer, Objective):
             UsageError: an option is out of range, or the model has no tokenizer, or another's; or
                 there are other numbers of seeds and texts.
         """
-        if self.tokenizer is None:
-            raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
-                                     attempt="model.tokenizer = bert_tf.load_tokenizer(folder), "
-                                     "or bert_tf.generate(model, ids, mask, …)"))
-        if self.tokenizer.vocabulary.num_rows > self.config.vocab_size:
-            raise UsageError(explain(f"a tokenizer of {len(self.tokenizer.vocabulary)} tokens",
-                                     f"vocab_size={self.config.vocab_size}"))
+        self._need_tokenizer()
         if isinstance(texts, str | bytes):
             return self.generate([texts], max_new_tokens, top_k, temperature, seed,
                                  top_p=top_p)[0]
@@ -117,6 +112,49 @@ class LanguageModel(KeepsTokenizer, Objective):
             new = tf.ragged.boolean_mask(made["output_word_ids"], made["output_mask"] > 0)
             continuations += added_text(self.tokenizer, prompt, new).numpy().tolist()
         return [text.decode() for text in continuations]
+
+    def score(self, texts, batch_size=32):
+        """Compute the log-probability of texts, each with its end, and their perplexity.
+
+        A text stands between the tokens that begin and end one (`[CLS]` and `[SEP]`), and is
+        predicted with its end, as in training. One that is longer than the window is read in
+        windows that overlap by half.
+
+        Args:
+            texts: a str, or a list of them.
+            batch_size: texts, or windows of them, that are read together.
+
+        Returns: for each text a dict of `log_probability`, the sum over its tokens, nats;
+            `num_tokens`, how many these are; and `perplexity`, exp(-log_probability / num_tokens).
+            Of a str that of the one text.
+
+        Raises:
+            UsageError: the model has no tokenizer, or another's, or `batch_size` is below 1.
+        """
+        self._need_tokenizer()
+        check_batch_size(batch_size)
+        if isinstance(texts, str | bytes):
+            return self.score([texts], batch_size)[0]
+        texts, vocabulary = pretokenize(self.tokenizer, text_list(texts)), self.tokenizer.vocabulary
+        pieces = self.tokenizer.tokenize(tf.constant(texts, tf.string))
+        begin, end = (tf.fill([len(texts), 1], token)
+                      for token in (vocabulary.cls_id, vocabulary.sep_id))
+        rows = tf.concat([begin, pieces, end], axis=1)
+        sums, counts = log_probabilities(self, rows, batch_size), rows.row_lengths().numpy() - 1
+        return [{"log_probability": float(total), "num_tokens": int(count),
+                 "perplexity": float(np.exp(-total / count))}
+                for total, count in zip(sums, counts, strict=True)]
+
+    def _need_tokenizer(self):
+        """Raise UsageError where there is no tokenizer that fits."""
+        if self.tokenizer is None:
+            raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
+                                     attempt="model.tokenizer = bert_tf.load_tokenizer(folder); "
+                                     "or token ids, with bert_tf.generate(model, ids, mask, …) or "
+                                     "model(batch)"))
+        if self.tokenizer.vocabulary.num_rows > self.config.vocab_size:
+            raise UsageError(explain(f"a tokenizer of {len(self.tokenizer.vocabulary)} tokens",
+                                     f"vocab_size={self.config.vocab_size}"))
 
     def prompt_past(self, batch):
         """Run over the rows of a batch and keep what further tokens need: a `cache.Prompts`."""

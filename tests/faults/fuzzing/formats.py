@@ -15,6 +15,8 @@ HF = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 
       "problem_type": "regression"}
 GPT = {"model_type": "openai-gpt", "n_embd": 8, "n_layer": 2, "n_head": 2, "afn": "gelu",
        "n_positions": 16, "vocab_size": 40}
+GPT2 = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_inner": None,
+        "n_positions": 16, "vocab_size": 40, "eos_token_id": 39}
 _ROTARY = {"rope_type": "default", "rope_theta": 10000.0}
 QWEN = {"model_type": "qwen3", "architectures": ["Qwen3Model"], "vocab_size": 40, "hidden_size": 8,
         "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4,
@@ -30,7 +32,7 @@ T5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "voca
       "d_model": 8, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 2, "dropout_rate": 0.1,
       "feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu_new", "is_gated_act": True,
       "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20, "n_positions": 16}
-_HF = (HF, GPT, QWEN, GEMMA, T5)
+_HF = (HF, GPT, GPT2, QWEN, GEMMA, T5)
 OFFICIAL = {"encoder": "BertEncoderV2", "encoder_args": {
     "vocab_size": 40, "hidden_size": 8, "num_layers": 2, "num_attention_heads": 2,
     "type_vocab_size": 2, "max_sequence_length": 16, "inner_dim": 16, "embedding_width": 8,
@@ -152,7 +154,8 @@ def _tokenizer_files():
     from bert_tf.tokenization.vocabulary import Vocabulary
 
     readers = (
-        tokenizer.read_options, byte_pair.read_options, sentence_piece.read_options,
+        tokenizer.read_options, lambda path: byte_pair.read_options(path, ["<|endoftext|>"]),
+        sentence_piece.read_options,
         pair_files.read_tokens, pair_files.read_merges,
         lambda path: tokenizer_json.read_tokenizer(path, {}), lambda path: Vocabulary.load(path))
 
