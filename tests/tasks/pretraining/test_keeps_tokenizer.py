@@ -1,9 +1,11 @@
 """The tokenizer in `.keras` files of models that are called on token ids."""
 
 import keras
+import numpy as np
 import pytest
 from text_models import CONFIG, VOCABULARY
 
+from bert_tf.errors import UsageError
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -18,3 +20,11 @@ def test_files_keep_the_tokenizer(make, tmp_path):
     model.tokenizer = Tokenizer(VOCABULARY)
     model.save(path)
     assert keras.saving.load_model(path).tokenizer.vocabulary.tokens == VOCABULARY.tokens
+
+
+@pytest.mark.parametrize("texts", ["a b", ["a b"], ("a", "b"), np.array(["a b"])])
+def test_text_in_place_of_ids_is_refused(texts):
+    model = Pretrainer(CONFIG)
+    for method in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(UsageError, match=r"pretrainer was given text; .*try fill_mask\(texts\)"):
+            method(texts)
