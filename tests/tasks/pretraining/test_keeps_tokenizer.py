@@ -26,5 +26,5 @@ def test_files_keep_the_tokenizer(make, tmp_path):
 def test_text_in_place_of_ids_is_refused(texts):
     model = Pretrainer(CONFIG)
     for method in (model.fit, model.evaluate, model.predict):
-        with pytest.raises(UsageError, match=r"pretrainer was given text; .*try fill_mask\(texts\)"):
+        with pytest.raises(UsageError, match=r"given text; .*try fill_mask\(texts\)"):
             method(texts)
