@@ -47,8 +47,7 @@ def main():
     ours = encoder.predict(preprocessor(keras.ops.convert_to_tensor(SENTENCES)), verbose=0)
     print(f"largest difference from keras-nlp: {np.abs(ours['pooled_output'] - theirs).max():.0e}")
 
-    model = bert_tf.Classifier(encoder.config, LABELS, preprocessor=preprocessor, seed=1)
-    model.encoder.set_weights(encoder.get_weights())
+    model = bert_tf.Classifier(encoder, LABELS, preprocessor=preprocessor, seed=1)
     model.compile(bert_tf.AdamW(3e-3))
     labels = [1, 0] * (len(SENTENCES) // 2)
     model.fit(SENTENCES, labels, batch_size=4, epochs=15, verbose=2)

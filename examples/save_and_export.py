@@ -23,8 +23,6 @@ import numpy as np
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.saved_model.save import export_saved_model
-from bert_tf.training.schedules import WarmupLinearDecay
 
 LABELS = ["english", "german"]
 SENTENCES = ["the bread is fresh", "das brot ist frisch", "we drink cold water",
@@ -54,7 +52,7 @@ def load_and_predict(path, output):
 def main(folder):
     model = make_model()
     # 12 sentences in batches of 4, 20 times: 60 updates.
-    model.compile(bert_tf.AdamW(WarmupLinearDecay(1e-3, warmup_steps=6, train_steps=60)))
+    model.compile(bert_tf.AdamW(bert_tf.WarmupLinearDecay(1e-3, warmup_steps=6, train_steps=60)))
     model.fit(SENTENCES, [0, 1] * 6, batch_size=4, epochs=20, verbose=2)
     logits = model.predict(NEW, verbose=0)
 
@@ -65,7 +63,8 @@ def main(folder):
 
     model_folder = os.path.join(folder, "model")
     model.save_pretrained(model_folder)
-    version = export_saved_model(model_folder, os.path.join(folder, "saved_models", "languages"))
+    version = bert_tf.export(model=model_folder,
+                             export_dir=os.path.join(folder, "saved_models", "languages"))
     served = tf.saved_model.load(version).signatures["predict"](text=tf.constant(NEW))
     scores = model.probabilities(logits)
     print(f"largest difference as served: {np.abs(served['probabilities'] - scores).max():.0e}")

@@ -4,6 +4,8 @@ import inspect
 
 import keras
 
+from bert_tf.errors import UsageError, explain
+
 
 class Layer(keras.Layer):
     """A Keras layer whose `get_config` is what its constructor was called with.
@@ -28,6 +30,13 @@ class Layer(keras.Layer):
         # Past `__setattr__`, which Keras tracks only from its own constructor on.
         vars(layer).update(_arguments=arguments, _unnamed=unnamed)
         return layer
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        if getattr(self, "_remat_mode", None) is not None:  # Keras notes the scope that it is in
+            raise UsageError(explain(
+                "a model that is built within keras.RematScope, which cannot recompute its layers",
+                "one that is built outside of it", "model.backbone.gradient_checkpointing = True"))
 
     def get_config(self):
         """The constructor's arguments, for `from_config`.

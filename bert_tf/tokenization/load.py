@@ -67,8 +67,8 @@ def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
         path: folder with `tokenizer.json`; or `vocab.txt` (WordPiece); or `spiece.model`,
             `sentencepiece.bpe.model` or `spm.model` (SentencePiece); or `vocab.json` and
             `merges.txt` (byte-level BPE) or `merges.json` (BPE of characters). Or such a file
-            itself; or the name of a repository of the Hugging Face Hub, of which only these files
-            are downloaded.
+            itself; or the folder of a finished run; or the name of a repository of the Hugging
+            Face Hub, of which only these files are downloaded.
         lower_case, strip_accents, pretokenize: of a WordPiece vocabulary, a file of any name,
             beside which nothing states them (None: false). Elsewhere they may but agree.
 
@@ -81,7 +81,7 @@ def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
         NoTextError: none of these files is there, or they are of rules that we do not run.
         UsageError: they contradict themselves or what is given.
     """
-    path = os.fspath(hub.local(path, weights=False))
+    path = _of_run(os.fspath(hub.local(path, weights=False)))
     casing = {"lower_case": lower_case, "strip_accents": strip_accents, "pretokenize": pretokenize}
     if files.is_file(path):
         folder, name = os.path.split(path)
@@ -116,7 +116,7 @@ class TokenizerSource:
 
     def files(self):
         """Paths of the files that the tokenizer depends on."""
-        path = hub.local(self.path, weights=False)
+        path = _of_run(hub.local(self.path, weights=False))
         if files.is_file(path):
             return [path]
         names = {*tokenizer_files(path), tokenizer_config.NAME, tokenizer_config.MAP,
@@ -141,6 +141,12 @@ def stated_options(tokenizer):
     if options or type(tokenizer).__name__ != "Tokenizer":
         stated["tokenizer"] = {"class": type(tokenizer).__name__, **options}
     return stated
+
+
+def _of_run(path):
+    """Return the folder `model` of a run that keeps its tokenizer there, else the path itself."""
+    model = os.path.join(path, "model")
+    return path if holds_tokenizer(path) or not holds_tokenizer(model) else model
 
 
 def _load_folder(path):

@@ -1,10 +1,12 @@
 """Layers that are recomputed in the backward pass, beside those that are not."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
 from bert_tf.layers.transformer_block import TransformerBlock
 from bert_tf.models.encoder import Encoder
 from bert_tf.models.families import build_encoder
@@ -89,3 +91,12 @@ def test_inference_and_what_asks_for_probabilities_compute_once():
     found = model(INPUTS, training=True)
     np.testing.assert_array_equal(found["attention_probs"][1], expected["attention_probs"][1])
     np.testing.assert_array_equal(model(INPUTS)["sequence_output"], expected["sequence_output"])
+
+
+def test_the_scope_of_keras_is_refused():
+    config = ModelConfig.from_dict(SIZES)
+    with keras.RematScope("full"), pytest.raises(UsageError, match="gradient_checkpointing = True"):
+        build_encoder(config)
+    model = build_encoder(config)
+    with keras.RematScope("full"):
+        model(INPUTS)

@@ -8,7 +8,7 @@ import tiny_model
 from bert_tf.errors import NoTextError, UsageError
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS as BYTE_PAIR_SPECIALS
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
-from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.load import TokenizerSource, load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, AddedToken, Vocabulary
 
@@ -113,3 +113,10 @@ def test_an_added_token_of_byte_pairs(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     with pytest.raises(UsageError, match="the added tokens '<ent>' are not in the vocabulary"):
         load_tokenizer(str(tmp_path))
+
+
+def test_a_run_keeps_its_tokenizer_in_the_folder_of_its_model(tmp_path):
+    run = tmp_path / "run"
+    Tokenizer(Vocabulary([*SPECIAL_TOKENS, "the"]), lower_case=True).save(str(run / "model"))
+    assert load_tokenizer(str(run)).encode("The") == [2, 5, 3]
+    assert TokenizerSource(str(run)).files() == TokenizerSource(str(run / "model")).files()

@@ -33,7 +33,8 @@ class TextPreprocessor(Preprocessor):
             all of it, in windows that overlap. The last two are for single texts.
         stride: tokens from one window's start to the next one's; default half of the window.
         pair: whether the model is about pairs, for which a server asks by `text_a` and `text_b`
-            then; None where nothing says it, as of a published model.
+            then; None where nothing says it, as of a published model. A `Classifier` that is
+            trained on pairs of texts sets it.
 
     Raises:
         UsageError: a pair where single texts are read, or an option out of range.

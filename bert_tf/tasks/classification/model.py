@@ -10,7 +10,7 @@ from bert_tf.tasks.base.labelled import LabelledModel, check_labels, check_sees_
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.objective import weighed
 from bert_tf.tasks.base.ranks import ScoresPairs
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor, is_text, texts_of
 from bert_tf.tasks.classification.soft_labels import (
     check_soft,
     is_soft,
@@ -91,7 +91,10 @@ class Classifier(ScoresPairs, LabelledModel):
 
     def call(self, batch, training=False):
         """Compute logits float32 `[b, labels]`."""
-        return self._logits(self.read(batch), "pooled_output", training)
+        read = self.read(batch)
+        if training and is_text(batch) and len(texts_of(batch)) == 2:
+            self.preprocessor.pair = True  # what it learns from is what a server asks
+        return self._logits(read, "pooled_output", training)
 
     def result_of(self, inputs, outputs, training=False):
         """Compute what `call` does from the backbone's outputs for `inputs`."""

@@ -1,5 +1,8 @@
 """The tokenizer of a model that is called on token ids alone, kept where the model is saved."""
 
+import numpy as np
+
+from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization.load import holds_tokenizer, load_tokenizer
 
 
@@ -8,6 +11,34 @@ class KeepsTokenizer:
     which take text, or of what is made of the model later."""
 
     tokenizer = None  # `from_pretrained` reads the folder's
+    text_method = None  # the name of the method that takes text
+
+    def fit(self, x=None, *args, **kwargs):
+        """See `Objective.fit`.
+
+        Raises:
+            UsageError: `x` is text.
+        """
+        return super().fit(self._not_text(x), *args, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        """See `Objective.evaluate`; text is refused as in `fit`."""
+        return super().evaluate(self._not_text(x), *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        """See Keras; text is refused as in `fit`."""
+        return super().predict(self._not_text(x), *args, **kwargs)
+
+    def _not_text(self, x):
+        first = x
+        while isinstance(first, (list, tuple)) and first:
+            first = first[0]
+        if isinstance(first, np.ndarray) and first.size:
+            first = first.flat[0]
+        if isinstance(first, str):
+            raise UsageError(explain(f"{self.name} was given text", "a dict of token ids",
+                                     f"{self.text_method}(texts)"))
+        return x
 
     def save_assets(self, folder):
         """Write the tokenizer's files, if there is one, into a `.keras` file. See Keras."""

@@ -45,6 +45,7 @@ class LanguageModel(KeepsTokenizer, Objective):
     """
 
     saved_as = "language_model"
+    text_method = "generate"
     tasks = ("language_model",)
 
     def __init__(self, config, dtype=None, seed=None, name="language_model", **kwargs):

@@ -42,6 +42,7 @@ class Pretrainer(KeepsTokenizer, Objective):
     """
 
     saved_as = "pretraining"
+    text_method = "fill_mask"
     required_options = ("sentence_task",)
     call_inputs = (*INPUTS, "masked_lm_positions")
 

@@ -64,6 +64,22 @@ def test_pairs(eager):
     model.fit({"text_a": one, "text_b": other}, LABELS[:6], verbose=0)
 
 
+@pytest.mark.parametrize("as_dataset", [False, True])
+def test_what_is_trained_on_pairs_is_a_model_of_pairs(as_dataset, tmp_path):
+    model = classifier(preprocessor=None)
+    model.preprocessor = bert_tf.TextPreprocessor(make_preprocessor(16).tokenizer, 16)
+    model.compile("sgd")
+    data = {"text_a": TEXTS, "text_b": TEXTS[::-1]}, LABELS
+    if as_dataset:
+        data = [tf.data.Dataset.from_tensor_slices(data).batch(32)]
+    else:
+        model.fit(TEXTS, LABELS, verbose=0)
+        assert not model.preprocessor.pair
+    model.fit(*data, verbose=0)
+    model.save_pretrained(str(tmp_path))
+    assert bert_tf.from_pretrained(str(tmp_path)).preprocessor.pair
+
+
 def test_no_reader_no_text():
     with pytest.raises(UsageError, match="classifier was given text and has no preprocessor"):
         classifier(preprocessor=None)(TEXTS)

@@ -1,9 +1,11 @@
 """The tokenizer of models that are called on token ids, where they are saved."""
 
 import keras
+import numpy as np
 import pytest
 from text_models import CONFIG, VOCABULARY
 
+from bert_tf.errors import UsageError
 from bert_tf.presets import generator_config
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.language_model import LanguageModel
@@ -25,3 +27,11 @@ def test_files_and_folders_keep_the_tokenizer(make, tmp_path):
     model.save_pretrained(tmp_path / "first")
     from_pretrained(tmp_path / "first").save_pretrained(tmp_path / "second")
     assert from_pretrained(tmp_path / "second").tokenizer.vocabulary.tokens == VOCABULARY.tokens
+
+
+@pytest.mark.parametrize("texts", ["a b", ["a b"], ("a", "b"), np.array(["a b"])])
+def test_text_in_place_of_ids_is_refused(texts):
+    model = Pretrainer(CONFIG)
+    for method in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(UsageError, match=r"given text; .*try fill_mask\(texts\)"):
+            method(texts)
