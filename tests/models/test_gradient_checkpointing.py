@@ -10,6 +10,8 @@ from bert_tf.models.encoder import Encoder
 from bert_tf.models.families import build_encoder
 from bert_tf.randomness import draw_at
 
+pytestmark = pytest.mark.graphs_improved
+
 SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
          "intermediate_size": 32, "max_position_embeddings": 16}
 RATES = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.1}

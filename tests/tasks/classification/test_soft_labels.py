@@ -8,7 +8,6 @@ from text_models import classifier
 
 from bert_tf.errors import UsageError
 
-pytestmark = pytest.mark.graphs_as_written
 TEXTS = ["good a b", "bad", "good c d e", "bad a", "c", "a b c d"]
 NAMES = ("a", "b", "c")
 PROBLEMS = ("single_label", "multi_label")

@@ -12,8 +12,6 @@ from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-pytestmark = pytest.mark.graphs_as_written
-
 GPT = ModelConfig.from_dict({
     "family": "gpt", "vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 8,
