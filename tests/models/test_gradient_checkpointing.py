@@ -36,7 +36,8 @@ def gradients_of(variables, call):
 
 
 @pytest.mark.parametrize(("family", "padding_free"), [
-    ("bert", False), ("albert", True), ("mpnet", False), ("deberta", True)])
+    ("bert", False), ("albert", True), ("mpnet", False),
+    pytest.param("deberta", True, marks=pytest.mark.long)])
 def test_gradients_are_the_same(family, padding_free, monkeypatch):
     calls, call = [], TransformerBlock.call
     monkeypatch.setattr(TransformerBlock, "call", lambda self, *args, **options: (
