@@ -1,5 +1,6 @@
 """Fixtures that every room uses."""
 
+import functools
 import gc
 import gzip
 import os
@@ -110,14 +111,22 @@ def eager():
 
 @pytest.fixture(scope="module", autouse=True)
 def graphs_as_written(request, two_virtual_devices):
-    """Graphs run as users run them, but in modules with the mark `graphs_as_written`.
+    """Graphs run as they are written, but in modules with the mark `graphs_improved`.
 
-    There, improving the graph of a training step takes longer than the few steps that run.
+    Improving a graph, as TensorFlow does for users, takes longer than the few times it runs.
     """
     import tensorflow as tf
 
-    as_written = request.node.get_closest_marker("graphs_as_written") is not None
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": as_written})
+    improved = request.node.get_closest_marker("graphs_improved") is not None
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not improved})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def operations_without_stacks():
+    """An operation of a graph keeps no Python stack: of tests they are deep, and slow tracing."""
+    from tensorflow.python.framework import ops
+
+    ops._create_c_op = functools.partial(ops._create_c_op, extract_traceback=False)
 
 
 @pytest.fixture(scope="module", autouse=True)

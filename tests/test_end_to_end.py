@@ -14,8 +14,6 @@ from tiny_model import only_signatures
 
 from bert_tf import cli, pretrain
 
-pytestmark = pytest.mark.graphs_as_written
-
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOPICS = ("river", "mountain", "city", "garden", "library", "harbour")
 VERBS = ("crosses", "borders", "feeds", "guards", "names", "warms")

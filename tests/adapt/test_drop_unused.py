@@ -28,8 +28,6 @@ from bert_tf.tokenization.vocabulary import (
     default_added_tokens,
 )
 
-pytestmark = pytest.mark.graphs_as_written
-
 
 def test_a_dropped_vocabulary_gives_the_same_vectors(folder, unexported, capsys):
     result = run(folder, "small", "--drop_unused", "--train_steps", "0")

@@ -20,7 +20,6 @@ from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tokenization.load import load_tokenizer
 
-pytestmark = pytest.mark.graphs_as_written
 TABLE = "bert/embeddings/word_embeddings"
 TRAIN = ("--new_pieces", "9", "--train_steps", "4", "--batch_size", "4", "--max_seq_length", "16",
          "--num_processes", "1", "--checkpoint_every", "2", "--holdout", "0.2",

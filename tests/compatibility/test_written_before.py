@@ -20,7 +20,6 @@ EXPECTED = json.loads((DATA / "expected.json").read_text())
 QUICK = {"models": ("pretraining", "language_model", "replaced_tokens", "classifier",
                     "span", "tagger_character", "embedder"),
          "keras": ("classifier",), "saved_models": ("embedder",)}
-pytestmark = pytest.mark.graphs_as_written
 
 
 @pytest.fixture(scope="module")

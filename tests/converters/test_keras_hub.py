@@ -11,8 +11,6 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
 
-pytestmark = pytest.mark.graphs_as_written
-
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
          "intermediate_size": 32, "vocab_size": 50}
 CONFIGS = {

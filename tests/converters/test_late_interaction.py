@@ -19,8 +19,6 @@ from bert_tf.errors import UsageError
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.pretrained import from_pretrained
 
-pytestmark = pytest.mark.graphs_as_written
-
 IDENTITY = "torch.nn.modules.linear.Identity"
 TYPES = ["sentence_transformers.base.modules.transformer.Transformer",
          "sentence_transformers.base.modules.dense.Dense",

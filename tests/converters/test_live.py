@@ -51,6 +51,7 @@ def test_adapters_go_along_and_quantized_weights_do_not():
         bert_tf.to_live(quantized, "keras_hub")
 
 
+@pytest.mark.long  # the same objects: test_tf_models
 def test_a_pretrainer_of_tf_models():
     live = models.BertPretrainerV2(networks.BertEncoderV2(**SIZES, inner_dim=16),
                                    mlm_activation=activations.gelu)

@@ -19,8 +19,6 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 
-pytestmark = pytest.mark.graphs_as_written
-
 FOLDERS = ("bert_st_cls", "bert_st_mean", "bert_unigram_st", "modernbert_st", "mpnet_st",
            "roberta_st_korean", "xlm_roberta_st")
 SPECIAL = ("[MASK]", "<mask>")  # written out in a text: plain text here unless asked

@@ -17,8 +17,6 @@ from bert_tf.models.find import find_model
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretrained import from_pretrained
 
-pytestmark = pytest.mark.graphs_as_written
-
 PACKAGE = "sentence_transformers.sparse_encoder.models"
 WEIGHTS = np.random.default_rng(3).random(800, np.float32)  # of modernbert_mlm's tokens
 OPTIONS = {"max_seq_length": 24, "do_lower_case": False}

@@ -247,6 +247,7 @@ def test_objects_that_no_model_of_ours_computes_are_refused(make, message):
         tf_models.from_live(make())
 
 
+@pytest.mark.long  # either to references: test_google_tf1, above
 def test_from_google_to_the_library(shared, tmp_path):
     """The other converter and the library agree on the same weights."""
     folder = shared / "reference" / "google_bert"

@@ -18,8 +18,6 @@ from bert_tf.errors import UsageError
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
-pytestmark = pytest.mark.graphs_as_written
-
 
 def _batches(data, **arguments):
     return [{name: value.numpy() for name, value in batch.items()}

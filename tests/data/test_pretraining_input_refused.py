@@ -9,8 +9,6 @@ from bert_tf.data import records
 from bert_tf.data.pretraining_input import PretrainingInput, explained_errors
 from bert_tf.errors import BertTfError, UsageError
 
-pytestmark = pytest.mark.graphs_as_written
-
 
 def test_what_does_not_fit_is_refused(dynamic, static, make):
     with pytest.raises(UsageError, match="batch_size=8 on 3 replicas.*batch_size=9"):

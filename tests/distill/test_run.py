@@ -25,8 +25,6 @@ from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training import loop
 
-pytestmark = pytest.mark.graphs_as_written
-
 
 def arguments(folder, *words, teacher="embedder", name="run"):
     text = [] if "--input" in words else ["--input", str(folder / "texts.txt")]

@@ -29,8 +29,6 @@ from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-pytestmark = pytest.mark.graphs_as_written
-
 TEXTS = [each.text_a for each in examples(20)]
 COUNTS = np.arange(16)  # of the tokens of `sentiment`
 

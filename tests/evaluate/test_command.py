@@ -18,8 +18,6 @@ from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 
-pytestmark = pytest.mark.graphs_as_written
-
 LABELS = ["bad", "good"]
 
 

@@ -24,8 +24,6 @@ from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
-pytestmark = pytest.mark.graphs_as_written
-
 CORPUS = ("id\ttext\ttitle\nd1\tthe film music\tfine\nd 2\tdull story scene\t\n"
           "d3\tpoor actor end\t\nd4\tthe great end\t\n")
 SQUAD = {"data": [{"title": "A", "paragraphs": [

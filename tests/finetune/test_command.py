@@ -21,8 +21,6 @@ from bert_tf.storage import files, variables
 from bert_tf.tasks.classification.task import Classification
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
-pytestmark = pytest.mark.graphs_as_written
-
 
 def arguments(folder, *words, name="run"):
     """The command line of a small run in `folder`; of a flag given again the later counts."""

@@ -14,8 +14,6 @@ from bert_tf.models.families import build_encoder
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.token_classification.model import TokenClassifier
 
-pytestmark = pytest.mark.graphs_as_written
-
 RANDOM = np.random.default_rng(5)
 STATES = [RANDOM.normal(size=(3, 6, 8)).astype("float32") for _ in range(3)]
 MASK = (np.arange(6) < [[6], [2], [4]]).astype("int32")

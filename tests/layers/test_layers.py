@@ -25,6 +25,8 @@ from bert_tf.layers.norm import RMSNorm
 from bert_tf.layers.pooling import Pooler, mean_of_tokens
 from bert_tf.layers.transformer_block import Attention, TransformerBlock
 
+pytestmark = pytest.mark.graphs_improved
+
 RANDOM = np.random.default_rng(0)
 HIDDEN = RANDOM.normal(size=(3, 5, 8)).astype("float32")
 WIDE = {"initializer_range": 0.3, "seed": 7}

@@ -14,8 +14,6 @@ from bert_tf.presets import generator_config
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
-pytestmark = pytest.mark.graphs_as_written
-
 LIKE_BERT = ("distilbert", "xlm_roberta", "camembert")
 POSITIONS = np.array([[1, 2], [0, 1], [1, 0]], "int32")
 

@@ -10,8 +10,6 @@ from bert_tf.config import ModelConfig
 from bert_tf.models.backbone import INPUTS, Backbone
 from bert_tf.models.families import build_encoder
 
-pytestmark = pytest.mark.graphs_as_written
-
 TINY = ModelConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
                    intermediate_size=32, max_position_embeddings=12)
 

@@ -12,6 +12,8 @@ from bert_tf.models.encoder import Encoder
 from bert_tf.models.families import build_encoder
 from bert_tf.randomness import draw_at
 
+pytestmark = pytest.mark.graphs_improved
+
 SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
          "intermediate_size": 32, "max_position_embeddings": 16}
 RATES = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.1}
@@ -36,7 +38,8 @@ def gradients_of(variables, call):
 
 
 @pytest.mark.parametrize(("family", "padding_free"), [
-    ("bert", False), ("albert", True), ("mpnet", False), ("deberta", True)])
+    ("bert", False), ("albert", True), ("mpnet", False),
+    pytest.param("deberta", True, marks=pytest.mark.long)])
 def test_gradients_are_the_same(family, padding_free, monkeypatch):
     calls, call = [], TransformerBlock.call
     monkeypatch.setattr(TransformerBlock, "call", lambda self, *args, **options: (

@@ -16,8 +16,6 @@ from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.layers.dense import Dense
 
-pytestmark = pytest.mark.graphs_as_written
-
 SIZES = {"vocabulary": 50, "width": 16, "intermediate": 32, "longest": 16, "labels": 3}
 IDS = np.random.default_rng(1).integers(1, SIZES["vocabulary"], (8, 12))
 # Of 64 bits, as NumPy has them; the last rows are padded.

@@ -12,6 +12,8 @@ from bert_tf.models.families import build_encoder
 from bert_tf.storage import files, variables
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
+pytestmark = pytest.mark.graphs_improved
+
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 

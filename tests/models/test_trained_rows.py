@@ -17,7 +17,6 @@ from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.strategy import make_strategy
 
-pytestmark = pytest.mark.graphs_as_written
 VOCAB, OCCURRING, STEPS = 60, [0, 2, 3, 11, 12, 13, 40, 41, 59], 7
 RATE, DECAY = 0.01, 0.3
 CONFIG = ModelConfig.from_dict({

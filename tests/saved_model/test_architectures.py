@@ -14,6 +14,8 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 
+pytestmark = pytest.mark.graphs_improved
+
 OPTIONS = {"mpnet": {"max_position_embeddings": SEQ_LENGTH + 1}, "deberta": {},
            "modernbert": {"num_hidden_layers": 2, "local_attention": 4}, "nomic_bert": {},
            "gte": {"rotary_factor": 1.5}, "eurobert": {"num_key_value_heads": 1},

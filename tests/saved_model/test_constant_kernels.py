@@ -12,6 +12,8 @@ from bert_tf.saved_model.constant_kernels import with_constant_kernels
 from bert_tf.saved_model.flat_graph import body_of, flat_graph, library_of
 from bert_tf.serving.server.loaded_version import LoadedVersion
 
+pytestmark = pytest.mark.graphs_improved
+
 
 def kernels_of(function):
     """Operations that give the right sides of bfloat16 products."""

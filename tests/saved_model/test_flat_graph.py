@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from bert_tf.saved_model.flat_graph import body_of, flat_graph, library_of
 
+pytestmark = pytest.mark.graphs_improved
+
 CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 
 

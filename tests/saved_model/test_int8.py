@@ -33,6 +33,8 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.text_signatures import read_signatures
 from bert_tf.tokenization.packing import pack
 
+pytestmark = pytest.mark.graphs_improved
+
 RANDOM = np.random.default_rng(0)
 KERNEL = RANDOM.normal(size=(64, 48)).astype(np.float32)
 BIAS = RANDOM.normal(size=48).astype(np.float32)

@@ -11,6 +11,8 @@ from bert_tf.layers.layer_norm import LayerNorm, normalized
 from bert_tf.saved_model.ops import used_ops
 from bert_tf.saved_model.served_layer_norm import served_layer_norm
 
+pytestmark = pytest.mark.graphs_improved
+
 RANDOM = np.random.default_rng(0)
 
 

@@ -15,6 +15,9 @@ from tiny_model import export_once
 from bert_tf.saved_model.server_config import write_configs
 from bert_tf.serving.server.text_protos import read
 
+# In make test: test_deploy_files, test_rest, server/test_versions.
+pytestmark = pytest.mark.long
+
 SERVING = pathlib.Path(__file__).resolve().parents[2] / "serving"
 
 
@@ -111,7 +114,6 @@ def test_the_probes_and_metrics_are_where_the_manifests_say(server):
     assert httpx.get(server.rest + nothing, timeout=PATIENCE).status_code == 404
 
 
-@pytest.mark.long
 def test_canary_forward_and_back(server, place):
     config = place / "serving" / "models.config"
     before = (place / "serving" / "models.config.example").read_text()

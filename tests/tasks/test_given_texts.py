@@ -24,8 +24,6 @@ from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-pytestmark = pytest.mark.graphs_as_written
-
 TEXTS = ["나는 영화를 봤다", "영화가 좋다", "학교에서 먹었다 영화를"]
 PIECES = sorted({"##는", *" ".join(analyse(TEXTS)).split()})
 VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *PIECES])

@@ -11,7 +11,7 @@ from bert_tf import cli, query
 from bert_tf.serving.client import Client
 from bert_tf.tasks import registry
 
-pytestmark = [pytest.mark.graphs_as_written, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 TEXTS = [("a calm sea", "quiet"), ("the calm night", "quiet"), ("a loud storm", "noisy"),
          ("the loud street", "noisy")]

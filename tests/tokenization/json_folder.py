@@ -1,11 +1,14 @@
 """Folders with a `tokenizer.json`, read and written."""
 
+import inspect
 import json
 
+import numpy as np
 import tokenizers
 
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.vocabulary import Vocabulary
 
 
 def load(tmp_path, values, config=None):
@@ -16,14 +19,21 @@ def load(tmp_path, values, config=None):
 
 
 def both_ways(tokenizer, tmp_path, tokenizer_class):
-    """Save a tokenizer in our form and write it in that of transformers.
+    """Save a tokenizer in our form and write it in that of transformers; both are read as it is.
 
-    Returns: what is loaded from the one and from the other, and the library's of the other.
+    Returns: the library's tokenizer of what was written.
     """
     ours, theirs = (tmp_path / name for name in ("ours", "theirs"))
     for folder in (ours, theirs):
         folder.mkdir()
     tokenizer.save(str(ours))
     write_tokenizer(str(ours), str(theirs), tokenizer_class, 9)
-    return (load_tokenizer(str(ours)), load_tokenizer(str(theirs)),
-            tokenizers.Tokenizer.from_file(str(theirs / "tokenizer.json")))
+    for again in map(load_tokenizer, (str(ours), str(theirs))):
+        # With all of these the same it reads text alike: its own graph need not be traced.
+        assert type(again) is type(tokenizer) and again.options == tokenizer.options
+        assert again.merges == tokenizer.merges
+        for name in {*inspect.signature(Vocabulary).parameters} - {"source", "continues"}:
+            assert getattr(again.vocabulary, name) == getattr(tokenizer.vocabulary, name), name
+        np.testing.assert_array_equal(again.vocabulary.continuation,
+                                      tokenizer.vocabulary.continuation)
+    return tokenizers.Tokenizer.from_file(str(theirs / "tokenizer.json"))

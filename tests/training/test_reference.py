@@ -15,6 +15,8 @@ from bert_tf.training.optimizers import AdamW
 from bert_tf.training.schedules import WarmupLinearDecay
 from bert_tf.training.strategy import make_strategy
 
+pytestmark = pytest.mark.graphs_improved
+
 
 class Trajectory:
     """The `dataset` interface over the given batches of four."""

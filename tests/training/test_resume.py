@@ -19,7 +19,6 @@ from bert_tf.training.best import best_weights
 from bert_tf.training.checkpoint import Checkpoints
 from bert_tf.training.signals import StopRequest
 
-pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 # The first evaluation of a falling loss is the "best": patience ends the run after step 6.
 OPTIONS = {"train_steps": 8, "checkpoint_every": 3, "dropout": 0.1, "accumulate_steps": 2,
            "eval_examples": 12, "eval_every": 2,

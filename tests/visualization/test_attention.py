@@ -21,7 +21,6 @@ from bert_tf.visualization.attention import attention, attention_page
 from bert_tf.visualization.single_page import script_json
 from bert_tf.visualization.source import load_encoder
 
-pytestmark = pytest.mark.graphs_as_written
 TEXT = "The quick <script>alert(1)</script> 안녕하세요 😀"
 PAIR = "</script> ㅋㅋ \u2028 the dog & fox"
 

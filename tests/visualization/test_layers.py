@@ -15,7 +15,6 @@ from bert_tf.errors import BertTfError
 from bert_tf.visualization import layers
 from bert_tf.visualization.vectors import choices, embed
 
-pytestmark = pytest.mark.graphs_as_written
 TEXTS = ["the river bank", "river, tree", "the tree", "walks the river.", "tree trees", "the walk",
          "money rate", "bank rates", "the bank rate", "money, money", "the rate.", "banks"]
 LABELS = ["nature"] * 6 + ["돈"] * 6

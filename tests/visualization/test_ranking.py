@@ -14,7 +14,6 @@ from bert_tf.tasks.base.examples import TextExample
 from bert_tf.visualization.ranking import compare_poolings, rank, write_ranking_page
 from bert_tf.visualization.vectors import choices, embed
 
-pytestmark = pytest.mark.graphs_as_written
 PAIRS = [("The river bank.", "the river, the tree", 3.2), ("bank rates", "money", 4.1),
          ("walking", "walks", 4.8), ("은행에서 돈", "the bank", 2.0), ("the rate", "나무", 0.2),
          ("tree, tree", "the tree", 4.9), ("money", "the river", 0.5)]

@@ -15,7 +15,6 @@ from bert_tf.models.families import build_encoder
 from bert_tf.visualization import sharing
 from bert_tf.visualization.sharing import draw_distances, measure_layers
 
-pytestmark = pytest.mark.graphs_as_written
 TEXTS = ["The quick brown fox.", "dog", "안녕하세요 the lazy dog " * 8, "a café"]
 
 

@@ -31,7 +31,6 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.visualization.similarity import compare, draw_similarity, row_name
 from bert_tf.visualization.word_vectors import Occurrence, occurrences, places_of
 
-pytestmark = pytest.mark.graphs_as_written
 
 @pytest.mark.parametrize(("word", "text", "found"), [
     ("bank", "Bank, banks and embankment: bank", ["Bank", "bank"]),

@@ -8,7 +8,6 @@ from bert_tf.errors import UsageError
 from bert_tf.visualization import vectors
 from bert_tf.visualization.source import load_encoder
 
-pytestmark = pytest.mark.graphs_as_written
 
 def test_every_vector_is_that_of_the_sentence_alone():
     expected = sentence_vectors(SENTENCES)

@@ -15,7 +15,6 @@ from bert_tf.tasks.question_answering.model import QuestionAnswering
 from bert_tf.tasks.ranking.model import Ranker
 from bert_tf.tasks.token_classification.model import TokenClassifier
 
-pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 TASKS = {"classifier": lambda **options: Classifier(TINY, ["no", "yes"], seed=2, **options),
          "span": lambda **options: QuestionAnswering(TINY, seed=2, **options),
          "tagger": lambda **options: TokenClassifier(TINY, ["low", "middle", "high"], seed=2,

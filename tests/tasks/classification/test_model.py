@@ -16,7 +16,6 @@ import bert_tf
 from bert_tf.errors import UsageError
 from bert_tf.tasks.classification.model import Classifier
 
-pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 TEXTS = ["good a b", "bad", "good c d e f g", "bad a"] * 8
 LABELS = np.array([1, 0, 1, 0] * 8, "int32")
 LONG = ["a b c d e f g h a b c d e f g h a b", "c", "good a b c d e f g h a b c d e f"]

@@ -11,8 +11,6 @@ from sentiment import MARKS, config, examples, options, tokenizer
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.registry import find_task, make_type, model_classes
 
-pytestmark = pytest.mark.graphs_as_written
-
 
 def make(name="classify", multi_label=False, **values):
     return make_type(find_task(name, multi_label), options(**{"max_seq_length": 32, **values}))

@@ -22,8 +22,6 @@ from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-pytestmark = pytest.mark.graphs_as_written
-
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
 TEXTS = ["a b c d e f g h a", "b", "", "c c d", "x", "h g f"]
 CONFIG = ModelConfig(vocab_size=13, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,

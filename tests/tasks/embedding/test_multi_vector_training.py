@@ -24,8 +24,6 @@ from bert_tf.tasks.embedding.multi_vector.options import MultiVectorLoss
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-pytestmark = pytest.mark.graphs_as_written
-
 WORDS = [f"w{number}" for number in range(20)]
 CONFIG = ModelConfig(vocab_size=25, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
                      intermediate_size=32, max_position_embeddings=16, initializer_range=0.3)

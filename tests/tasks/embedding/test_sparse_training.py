@@ -22,8 +22,6 @@ from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-pytestmark = pytest.mark.graphs_as_written
-
 WORDS = [f"w{number}" for number in range(20)]
 
 

@@ -27,8 +27,6 @@ from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.embedding.teacher import load_teacher
 from bert_tf.tasks.token_classification.model import TokenClassifier
 
-pytestmark = pytest.mark.graphs_as_written
-
 PROGRAM = pathlib.Path(embedder_step.__file__)
 
 

@@ -18,7 +18,6 @@ from bert_tf.training.config import TrainConfig
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import make_train_step
 
-pytestmark = pytest.mark.graphs_as_written
 CONFIG = ModelConfig.from_dict({
     "family": "electra", "vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 5,

@@ -16,8 +16,6 @@ from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.question_answering.metrics import squad_metrics
 from bert_tf.tasks.registry import find_task, make_type, model_classes
 
-pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
-
 
 def make(name="squad_v2", **values):
     return make_type(find_task(name), options(**{"max_seq_length": 24, **values}))

@@ -17,8 +17,6 @@ from bert_tf.tasks.ranking.features import list_features
 from bert_tf.tasks.ranking.losses import LOSSES
 from bert_tf.tasks.ranking.model import Ranker
 
-pytestmark = pytest.mark.graphs_as_written
-
 LOGITS = np.array([[2, 0, -1, 5], [1, 1, 3, 0], [0, 4, 0, 0]], np.float32)
 LABELS = np.array([[1, 0, 0, -1], [1, 1, 0, 0], [0, 0, -1, -1]], np.int32)
 

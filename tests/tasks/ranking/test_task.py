@@ -12,8 +12,6 @@ from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.ranking.candidates import Candidates
 from bert_tf.tasks.registry import find_task, make_type, read_task
 
-pytestmark = pytest.mark.graphs_as_written
-
 
 def make(**values):
     return make_type(find_task("rank"), options(task="rank", max_seq_length=24, **values))

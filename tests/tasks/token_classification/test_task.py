@@ -17,7 +17,6 @@ from bert_tf.tasks.token_classification.examples import TagExample
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.signature import tag
 
-pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 TAGS = {"fine": "B-good", "great": "I-good", "dull": "B-bad", "poor": "I-bad"}
 LABELS = ["B-bad", "I-bad", "B-good", "I-good", "O"]
 
@@ -212,8 +211,6 @@ def test_a_served_model_tells_the_same_of_words_that_text_shows(trained):
         assert line["entities"] == [{**entity, "score": pytest.approx(entity["score"], abs=1e-5)}
                                     for entity in expected["entities"]]
     assert kind.metrics(dev, lines)["f1"] == kind.metrics(dev, kind.predict(model, dev))["f1"]
-
-
 
 
 def test_a_model_whose_tags_are_in_jamo_keeps_them(tmp_path):
