@@ -111,13 +111,15 @@ def eager():
 
 @pytest.fixture(scope="module", autouse=True)
 def graphs_as_written(request, two_virtual_devices):
-    """Graphs run as they are written, but in modules with the mark `graphs_improved`.
+    """Graphs run as they are written, but in modules with the mark `graphs_improved` and among
+    the tests marked `long`.
 
     Improving a graph, as TensorFlow does for users, takes longer than the few times it runs.
     """
     import tensorflow as tf
 
-    improved = request.node.get_closest_marker("graphs_improved") is not None
+    improved = (request.config.option.markexpr != "not long"
+                or request.node.get_closest_marker("graphs_improved") is not None)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not improved})
 
 

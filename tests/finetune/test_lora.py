@@ -18,7 +18,6 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.training import loop
 
-pytestmark = pytest.mark.graphs_as_written
 RANK = 2
 SIZES = {"num_hidden_layers": 2, "pooling": "first"}  # what is drawn and frozen is read as it is
 HEAD = {"cls/classifier/output_bias", "cls/classifier/output_weights"}

@@ -12,8 +12,6 @@ from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-pytestmark = pytest.mark.graphs_as_written
-
 WORDS = [*SPECIAL_TOKENS, "the", "quick", "brown", "fox", "jumps", "over", "dog", "."]
 TEXTS = ["the quick brown fox", "", "jumps over the dog . " * 5, "the", "fox the . " * 3]
 SIZES = {"vocab_size": len(WORDS) + 2, "hidden_size": 16, "num_hidden_layers": 1,
