@@ -30,8 +30,6 @@ from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tokenization.vocabulary import AddedToken
 
-pytestmark = pytest.mark.graphs_improved
-
 
 @pytest.fixture
 def quick(monkeypatch):

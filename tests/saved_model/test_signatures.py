@@ -11,8 +11,6 @@ from tiny_model import DEFAULTS, MODELS, SEQ_LENGTH, TAGS, TEXTS, TOP_K, example
 
 from bert_tf.tokenization.packing import pack
 
-pytestmark = pytest.mark.graphs_improved
-
 ENCODED = {"sequence_output": ("float32", 3), "pooled_output": ("float32", 2),
            "tokens": ("string", 2), "num_tokens": ("int32", 1)}
 REPLACED = {"probability": ("float32", 2), "tokens": ("string", 2), "num_tokens": ("int32", 1)}
