@@ -1,5 +1,7 @@
 """Masked-token prediction and a sentence task (Devlin et al. 2019, section 3.1)."""
 
+import numbers
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -105,20 +107,19 @@ class Pretrainer(KeepsTokenizer, Objective):
             probability, best first. Of a str that of the one text.
 
         Raises:
-            UsageError: the model has no tokenizer, `top_k` is out of range, or a mask stands after
-                the window, where the model does not read.
+            UsageError: the model has no tokenizer, or another's; `top_k` is out of range, or a mask
+                stands after the window, where the model does not read.
         """
-        if self.tokenizer is None:
-            raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
-                                     attempt="model.tokenizer = bert_tf.load_tokenizer(folder)"))
+        self.need_tokenizer()
+        check_batch_size(batch_size)
         vocabulary, rows = self.tokenizer.vocabulary, []
-        if not 1 <= top_k <= len(vocabulary):
-            raise UsageError(explain(f"top_k={top_k}", f"1 to {len(vocabulary)}, the vocabulary"))
+        if not isinstance(top_k, numbers.Integral) or not 1 <= top_k <= len(vocabulary):
+            raise UsageError(explain(f"top_k={top_k!r}", f"1 to {len(vocabulary)}, the vocabulary"))
         if isinstance(texts, str):
             return self.fill_mask([texts], top_k)[0]
         texts = text_list(texts)
         analysed = pretokenize(self.tokenizer, texts)
-        for start in range(0, len(texts), check_batch_size(batch_size)):
+        for start in range(0, len(texts), batch_size):
             pieces = self.tokenizer.tokenize(
                 tf.constant(analysed[start:start + batch_size], tf.string), True)
             inputs = pack(vocabulary, [pieces], self.config.longest, fixed=False)

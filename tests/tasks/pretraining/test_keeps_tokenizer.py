@@ -29,6 +29,13 @@ def test_files_and_folders_keep_the_tokenizer(make, tmp_path):
     assert from_pretrained(tmp_path / "second").tokenizer.vocabulary.tokens == VOCABULARY.tokens
 
 
+def test_a_tokenizer_of_more_tokens_than_the_model():
+    model = Pretrainer(CONFIG.replace(vocab_size=len(VOCABULARY) - 1))
+    model.tokenizer = Tokenizer(VOCABULARY)
+    with pytest.raises(UsageError, match=f"{len(VOCABULARY)} tokens; expected vocab_size="):
+        model.fill_mask("[MASK]")
+
+
 @pytest.mark.parametrize("texts", ["a b", ["a b"], ("a", "b"), np.array(["a b"])])
 def test_text_in_place_of_ids_is_refused(texts):
     model = Pretrainer(CONFIG)
