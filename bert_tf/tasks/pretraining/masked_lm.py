@@ -103,8 +103,9 @@ class Pretrainer(KeepsTokenizer, Objective):
             top_k: predictions for each mask, at most the vocabulary.
             batch_size: texts that are read together.
 
-        Returns: for each text, for each mask, a list of dicts of `token` and `score`, its
-            probability, best first. Of a str that of the one text.
+        Returns: for each text, for each mask, a list of dicts of `token`, `score`, its
+            probability, and `text`, what the token writes, with U+FFFD for a part of a character;
+            best first. Of a str that of the one text.
 
         Raises:
             UsageError: the model has no tokenizer, or another's; `top_k` is out of range, or a mask
@@ -131,12 +132,15 @@ class Pretrainer(KeepsTokenizer, Objective):
                     f"texts[{start + row}] has {written[row]} masks, {counts[row]} of them in the "
                     f"{self.config.longest} tokens that the model reads", "all of them there",
                     "a shorter text"))
-            tokens = self.tokenizer.tokens(found["ids"]).numpy()
-            rows += [[[{"token": token.decode(), "score": float(score)}
-                       for token, score in zip(*candidates, strict=True)]
-                      for candidates in zip(words[:count], scores[:count], strict=True)]
-                     for words, scores, count in zip(tokens, found["scores"].numpy(), counts,
-                                                     strict=True)]
+            ids = found["ids"]
+            shown = self.tokenizer.detokenize(tf.reshape(ids, [-1, 1]))
+            parts = (self.tokenizer.tokens(ids), found["scores"], tf.reshape(shown, ids.shape))
+            rows += [[[{"token": token.decode(), "score": float(score),
+                        "text": text.decode(errors="replace").strip()}
+                       for token, score, text in zip(*candidates, strict=True)]
+                      for candidates in zip(*(part[:count] for part in row), strict=True)]
+                     for *row, count in zip(*(part.numpy() for part in parts), counts,
+                                            strict=True)]
         return rows
 
     def likeliest(self, inputs, mask_id, top_k, num_tokens=None):
