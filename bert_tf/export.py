@@ -102,8 +102,9 @@ class ExportConfig(EmbeddingOptions):
     max_seq_length: int | None = option(
         None, "window in tokens, to which longer text is truncated (default: what the run trained "
               "on, else all positions of the model)", POSITIVE)
-    top_k: int = option(
-        5, "predictions of fill_mask for each [MASK]; tokens from which sample draws", POSITIVE)
+    top_k: int | None = option(
+        None, "predictions of fill_mask for each [MASK]; tokens from which sample draws "
+              "(default: 5)", POSITIVE)
     max_new_tokens: int | None = option(
         None, "tokens that generate and sample add, for which so much of the window is kept "
               "(default: 32, of a window below 96 a third)", POSITIVE)

@@ -76,9 +76,12 @@ def test_labels_numbers_and_masks_are_plain(folder, eager):
         filled[0][0][0]["token"])
     most = model.config.vocab_size
     assert len(model.fill_mask("[MASK]", top_k=most)[0]) == most
-    for top_k in (0, most + 1):
-        with pytest.raises(UsageError, match=f"top_k={top_k}; expected 1 to {most}, the voc"):
+    for top_k in (0, most + 1, 2.5, "3"):
+        with pytest.raises(UsageError, match=f"top_k={top_k!r}; expected 1 to {most}, the voc"):
             model.fill_mask("[MASK]", top_k=top_k)
+    for texts in ("[MASK]", []):
+        with pytest.raises(UsageError, match="batch_size=0"):
+            model.fill_mask(texts, batch_size=0)
     long = "[MASK] " + "fox " * model.config.longest + "[MASK]"
     with pytest.raises(UsageError, match=r"texts\[1\] has 2 masks, 1 of them in the \d+ tokens"):
         model.fill_mask(["[MASK]", long], batch_size=1)

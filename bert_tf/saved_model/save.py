@@ -34,7 +34,7 @@ from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 DTYPES = {"float32": 1e-4, "bfloat16": 0.1, "int8": 0.1}
 
 
-def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5,
+def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=None,
                        max_new_tokens=None, embedding=None, term_weights=None, code=None,
                        sample=None, calibration=None, max_loss=MAX_LOSS, max_terms=None):
     """Publish a trained model as the next version of `export_dir`, for TF Serving.
@@ -53,7 +53,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
         seq_length: the window in tokens, to which longer text is truncated; default what the run
             trained on, else all positions the model has.
         top_k: predictions that `fill_mask` gives for a mask, and likeliest tokens from which
-            `sample` draws the next.
+            `sample` draws the next; default 5.
         max_new_tokens: length of the continuations of `generate` and `sample`, for which so much
             of the window is kept; default 32, of a window below 96 a third.
         embedding: dict of arguments of `VectorPooling`, such as `pooling`, `layers` and

@@ -18,12 +18,15 @@ from bert_tf.tasks.embedding.signature import calibrated, served_pooling
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.pretraining.continuation import prompt_of
+from bert_tf.tasks.pretraining.language_model import LanguageModel
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 
 _ANALYSED = ("text must come split into morphemes, as bert_tf.analyse does it: the graph does not; "
              "offsets are into that text, bert_tf.original_offsets leads back")
+_TOP_K = 5  # predictions for a mask, by default
 _NEW_TOKENS = 32  # tokens that a language model adds by default
 _MAX_TERMS = 256  # of a text, by default
 
@@ -35,7 +38,7 @@ class ServedModel:
     model: keras.Model  # of one of `registry.model_classes()`
     tokenizer: object | None  # as `load_tokenizer` gives it; None where only ids can be taken
     seq_length: int  # the window in tokens; longer text is truncated
-    top_k: int = 5  # predictions that `fill_mask` gives, likeliest tokens that `sample` draws from
+    top_k: int = _TOP_K  # predictions of `fill_mask`, likeliest tokens that `sample` draws from
     max_new_tokens: int = _NEW_TOKENS  # length of a continuation; part of the window
     max_terms: int = _MAX_TERMS  # that `sparse` gives of a text, the heaviest
     notes: tuple = ()  # lines that tell what is not served and why, and how text must come
@@ -112,10 +115,13 @@ class ServedModel:
         if "text" not in inputs:
             inputs = self._pad({name: inputs[name] for name in ("input_word_ids", "input_mask")})
             real = inputs["input_mask"] > 0
-            # A row without a token has its first one.
-            first = tf.range(tf.shape(real)[1]) == 0
-            real |= first & ~tf.reduce_any(real, axis=1, keepdims=True)
-            return tf.ragged.boolean_mask(inputs["input_word_ids"], real)[:, -max_tokens:]
+            # A row without a token begins as a text without one does; without a tokenizer, by its
+            # first id.
+            ids, first = inputs["input_word_ids"], tf.range(tf.shape(real)[1]) == 0
+            empty = first & ~tf.reduce_any(real, axis=1, keepdims=True)
+            if self.tokenizer is not None:
+                ids = tf.where(empty, self.tokenizer.vocabulary.cls_id, ids)
+            return tf.ragged.boolean_mask(ids, real | empty)[:, -max_tokens:]
         return prompt_of(self.tokenizer, inputs["text"], max_tokens)
 
     def _fit(self, inputs):
@@ -156,7 +162,7 @@ def encoder_of(model):
     return model if isinstance(model, EncoderModel) else model.encoder
 
 
-def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new_tokens=None,
+def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_new_tokens=None,
                 embedding=None, term_weights=None, code=None, sample=None, calibration=None,
                 max_loss=MAX_LOSS, max_terms=None):
     """Read a model folder as a `ServedModel`.
@@ -204,14 +210,19 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         seq_length = config.longest if preprocessor is None else preprocessor.seq_length
     elif preprocessor is not None:
         preprocessor.resize(seq_length)
+    for name, value, kinds in (("top_k", top_k, (Pretrainer, LanguageModel)),
+                               ("max_new_tokens", max_new_tokens, (LanguageModel,)),
+                               ("max_terms", max_terms, (SparseEmbedder,))):
+        if value is not None and not isinstance(model, kinds):
+            raise UsageError(explain(f"{name}={value} of a {model.saved_as}", "a " + " or a ".join(
+                kind.saved_as for kind in kinds)))
+    if top_k is None:
+        top_k = _TOP_K
     if max_new_tokens is None:
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
     num_tokens = _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
     if max_terms is None:
         max_terms = min(_MAX_TERMS, num_tokens)
-    elif not isinstance(model, SparseEmbedder):
-        raise UsageError(explain(f"max_terms={max_terms} of a {model.saved_as}",
-                                 "a sparse_embedder"))
     elif not 1 <= max_terms <= num_tokens:
         raise UsageError(explain(f"max_terms={max_terms}", f"1 to {num_tokens}, the vocabulary"))
     served = ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, max_terms,

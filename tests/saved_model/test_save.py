@@ -219,7 +219,7 @@ def test_a_version_is_there_though_servers_cannot_be_told(
     ({"seq_length": 25}, "5 to 24"),
     ({"seq_length": 4}, "5 to 24"),
     ({"top_k": 0}, "1 to"),
-    ({"max_new_tokens": 23}, "1 to 22"),
+    ({"max_new_tokens": 3}, "max_new_tokens=3 of a pretraining; expected a language_model"),
 ])
 def test_options_that_do_not_fit(options, message, model_folder, tmp_path):
     with pytest.raises(UsageError, match=message):
@@ -275,6 +275,8 @@ def test_a_table_with_rows_that_no_token_is_of(tmp_path):
     table = model.encoder.backbone.embeddings.word_embeddings
     table.assign(tf.concat([table[:size], 9 * table[:3]], 0))  # which would be the likeliest
     model.save_pretrained(str(tmp_path / "gpt"), tokenizer)
+    with pytest.raises(UsageError, match="max_new_tokens=23; expected 1 to 22"):
+        Traced(tmp_path / "gpt", max_new_tokens=23)
     found = Traced(tmp_path / "gpt")("generate", text=["the", "a"])
     assert found["num_tokens"].any() and found["output_word_ids"].max() < size
     asked = from_pretrained(tmp_path / "gpt").generate(

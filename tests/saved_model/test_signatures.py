@@ -320,6 +320,6 @@ def test_describe_tells_each_row_what_a_client_needs(name, dtype, expected, expo
     told, again = (json.loads(row) for row in rows)
     assert told == again
     assert {key: told[key] for key in expected} == expected
-    assert (told["seq_length"], told["top_k"], told["dtype"]) == (SEQ_LENGTH, TOP_K, dtype)
+    assert (told["seq_length"], told["dtype"]) == (SEQ_LENGTH, dtype)
     about = json.loads(pathlib.Path(export.version, "assets.extra/export.json").read_text())
     assert {key: about[key] for key in told} == told

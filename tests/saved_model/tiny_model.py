@@ -204,8 +204,9 @@ def export_once(folder, name, dtype="float32", save=save_model):
     model, served = os.path.join(own, "model"), os.path.join(own, "served")
     with locks.held(own, wait=True):
         if not files.exists(served):
+            top_k = TOP_K if {"fill_mask", "sample"} & {*MODELS[name][2]} else None
             with own_signatures(name), mock.patch.object(save_module, "verify"):
-                export_saved_model(save(model, name), served, dtype=dtype, top_k=TOP_K)
+                export_saved_model(save(model, name), served, dtype=dtype, top_k=top_k)
     return model, os.path.join(served, "1")
 
 

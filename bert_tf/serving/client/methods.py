@@ -198,6 +198,13 @@ class Methods(Steps):
         return results[0] if single else results
 
     @_asks
+    def generate(self, texts):
+        """Likeliest continuations of texts: for each a str, to be put after it."""
+        texts, single = _listed(texts)
+        results = [row["continuation"] for row in (yield from self.values("generate", text=texts))]
+        return results[0] if single else results
+
+    @_asks
     def predict(self, signature, **inputs):
         """Any signature: for each row a dict of its outputs, without padding.
 

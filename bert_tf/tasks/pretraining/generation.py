@@ -36,8 +36,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=None, temp
             than the vocabulary has is all of it, as is None with a `top_p` or a `temperature`
             other than 1; else None is 1.
         temperature: divides the logits before the draw; above 0, a number or a scalar tensor.
-        seed: of the draws; an integer, from which every row gets its own seed, or int32
-            `[batch]`, the rows' seeds: rows of equal seeds and tokens continue equally.
+        seed: of the draws, below 2**31; an integer, from which every row gets its own seed, or
+            int32 `[batch]`, the rows' seeds: rows of equal seeds and tokens continue equally.
         end_id: the token that ends a row; None lets all rows run to `max_new_tokens`.
         use_cache: keep keys and values; without, every token costs a run over its whole row.
         may_slide: False omits what rows longer than the window need; each ends there.
@@ -52,16 +52,23 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=None, temp
         generated; after that stands `config.padding_id`.
 
     Raises:
-        UsageError: `top_k`, `top_p`, `temperature` or `max_new_tokens` is out of range, a row has
-            no real token, or ids, mask and seeds do not fit together, where that can be known: not
-            of arguments inside a graph.
+        UsageError: the model is no `LanguageModel`; a number is out of range, a row has no real
+            token or one that the model has not, or ids, mask and seeds do not fit together, where
+            that can be known: not of arguments inside a graph.
     """
-    ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
+    if not hasattr(model, "prompt_past"):
+        raise UsageError(explain(f"generate with a {type(model).__name__}", "a LanguageModel"))
+    check_options(max_new_tokens, top_k, temperature, seed, top_p)
+    if num_tokens is not None:
+        _check_number("num_tokens", num_tokens, "iu", lambda known: known >= 1,
+                      "an integer, at least 1")
+    ids, mask, seed = map(tf.convert_to_tensor, (input_word_ids, input_mask, seed))
+    _check_rows(ids, mask, seed, model.config.vocab_size)
+    ids, mask, seed = (tf.cast(value, tf.int32) for value in (ids, mask, seed))
     if top_k is None:
         greedy = top_p is None and tf.get_static_value(temperature) == 1
         top_k = 1 if greedy else model.config.vocab_size
     top_p = 1.0 if top_p is None else top_p
-    _check(ids, mask, seed, max_new_tokens, top_k, top_p, temperature)
     use_cache = use_cache and _can_be_cached(model.config)
     run = functools.partial(_generate, model, use_cache, may_slide, num_tokens)
     run = _compiled(model, (use_cache, may_slide, num_tokens), run)
@@ -147,30 +154,57 @@ def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens
             "output_mask": tf.cast(positions < lengths[:, tf.newaxis], tf.int32)}
 
 
-def _check(ids, mask, seed, max_new_tokens, top_k, top_p, temperature):
-    """Refuse what is out of range, as far as it is known: inside a graph, only constants are."""
-    for name, value, least in (("top_k", top_k, 1), ("max_new_tokens", max_new_tokens, 0)):
-        known = tf.get_static_value(value)
-        if known is not None and (known != int(known) or known < least):
-            raise UsageError(explain(f"{name}={known}", f"an integer, at least {least}"))
-    known = tf.get_static_value(temperature)
-    if known is not None and not known > 0:
-        raise UsageError(explain(f"temperature={known}",
-                                 "above 0; top_k=1 takes the most probable token"))
-    known = tf.get_static_value(top_p)
-    if known is not None and not 0 < known <= 1:
-        raise UsageError(explain(f"top_p={known}", "above 0, at most 1"))
+def check_options(max_new_tokens, top_k, temperature, seed, top_p):
+    """Refuse options of `generate` that are out of range: inside a graph, only constants are known.
+
+    Raises:
+        UsageError: which option, and what it may be.
+    """
+    for name, value, least in (("max_new_tokens", max_new_tokens, 0), ("top_k", top_k, 1)):
+        if value is not None or name != "top_k":
+            _check_number(name, value, "iu", lambda known, least=least: (known >= least) & (
+                known < 2**31), f"an integer, at least {least}")
+    _check_number("temperature", temperature, "iuf", lambda known: known > 0,
+                  "above 0; top_k=1 takes the most probable token")
+    if top_p is not None:
+        _check_number("top_p", top_p, "iuf", lambda known: (known > 0) & (known <= 1),
+                      "above 0, at most 1")
+    _check_number("seed", seed, "iu", lambda known: (known >= 0) & (known < 2**31),
+                  "a whole number of at least 0, below 2**31, or one for each row", rank=1)
+
+
+def _check_number(name, value, kinds, fits, expected, rank=0):
+    known = tf.get_static_value(value)
+    if known is None and tf.is_tensor(value):
+        return
+    array = np.asarray(known)
+    if array.ndim > rank or array.size and (  # an empty list is of floats
+            array.dtype.kind not in kinds or not np.all(fits(array))):
+        raise UsageError(explain(f"{name}={known!r}" if isinstance(known, str)
+                                 else f"{name}={known}", expected))
+
+
+def _check_rows(ids, mask, seed, vocab_size):
+    """Refuse ids, masks and seeds that do not fit together, or ids that are none, where that is
+    known."""
     if ids.shape.rank not in (None, 2) or not ids.shape.is_compatible_with(mask.shape):
         raise UsageError(explain(f"input_word_ids {ids.shape} with input_mask {mask.shape}",
                                  "both [batch, seq_length]"))
     if seed.shape.rank == 1 and not seed.shape.is_compatible_with(ids.shape[:1]):
         raise UsageError(explain(f"seed {seed.shape} with input_word_ids {ids.shape}",
                                  "one number, or one for each row"))
-    known = tf.get_static_value(mask)
-    empty = [] if known is None else np.flatnonzero(~np.any(known > 0, axis=1))
+    real, known = tf.get_static_value(mask), tf.get_static_value(ids)
+    if real is None:
+        return
+    empty = np.flatnonzero(~np.any(real > 0, axis=1))
     if len(empty):
         raise UsageError(explain(f"row {empty[0]} of the prompts has no token",
                                  "at least one, such as [CLS]"))
+    if known is not None:
+        for token in known[(real > 0) & ~((known >= 0) & (known < vocab_size)
+                                          & (known == np.floor(known)))][:1]:
+            raise UsageError(explain(f"input_word_ids with {token}",
+                                     f"integers from 0 to {vocab_size - 1}, the vocabulary"))
 
 
 def _window(tokens, lengths, longest):

@@ -40,6 +40,16 @@ class KeepsTokenizer:
                                      f"{self.text_method}(texts)"))
         return x
 
+    def need_tokenizer(self):
+        """Raise UsageError where there is no tokenizer, or one of more tokens than the model."""
+        if self.tokenizer is None:
+            raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
+                                     attempt="model.tokenizer = bert_tf.load_tokenizer(folder); "
+                                     "or token ids, with model(batch)"))
+        if self.tokenizer.vocabulary.num_rows > self.config.vocab_size:
+            raise UsageError(explain(f"a tokenizer of {len(self.tokenizer.vocabulary)} tokens",
+                                     f"vocab_size={self.config.vocab_size}"))
+
     def save_assets(self, folder):
         """Write the tokenizer's files, if there is one, into a `.keras` file. See Keras."""
         if self.tokenizer is not None:

@@ -92,16 +92,18 @@ class LanguageModel(KeepsTokenizer, Objective):
             UsageError: an option is out of range, or the model has no tokenizer, or another's; or
                 there are other numbers of seeds and texts.
         """
-        self._need_tokenizer()
+        self.need_tokenizer()
         if isinstance(texts, str | bytes):
-            return self.generate([texts], max_new_tokens, top_k, temperature, seed,
-                                 top_p=top_p)[0]
+            return self.generate([texts], max_new_tokens, top_k, temperature, seed, batch_size,
+                                 top_p)[0]
+        check_batch_size(batch_size)
+        generation.check_options(max_new_tokens, top_k, temperature, seed, top_p)
         texts, continuations = pretokenize(self.tokenizer, text_list(texts)), []
         if np.ndim(seed) and len(seed) != len(texts):
             raise UsageError(explain(f"{len(seed)} seeds for {len(texts)} texts",
                                      "one for all, or one for each"))
         longest = tf.maximum(2, self.config.longest - tf.cast(max_new_tokens, tf.int32))
-        for start in range(0, len(texts), check_batch_size(batch_size)):
+        for start in range(0, len(texts), batch_size):
             prompt = prompt_of(self.tokenizer, tf.constant(texts[start:start + batch_size]),
                                longest)
             made = generation.generate(
@@ -132,7 +134,7 @@ class LanguageModel(KeepsTokenizer, Objective):
         Raises:
             UsageError: the model has no tokenizer, or another's, or `batch_size` is below 1.
         """
-        self._need_tokenizer()
+        self.need_tokenizer()
         check_batch_size(batch_size)
         if isinstance(texts, str | bytes):
             return self.score([texts], batch_size)[0]
@@ -145,17 +147,6 @@ class LanguageModel(KeepsTokenizer, Objective):
         return [{"log_probability": float(total), "num_tokens": int(count),
                  "perplexity": float(np.exp(-total / count))}
                 for total, count in zip(sums, counts, strict=True)]
-
-    def _need_tokenizer(self):
-        """Raise UsageError where there is no tokenizer that fits."""
-        if self.tokenizer is None:
-            raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
-                                     attempt="model.tokenizer = bert_tf.load_tokenizer(folder); "
-                                     "or token ids, with bert_tf.generate(model, ids, mask, …) or "
-                                     "model(batch)"))
-        if self.tokenizer.vocabulary.num_rows > self.config.vocab_size:
-            raise UsageError(explain(f"a tokenizer of {len(self.tokenizer.vocabulary)} tokens",
-                                     f"vocab_size={self.config.vocab_size}"))
 
     def prompt_past(self, batch):
         """Run over the rows of a batch and keep what further tokens need: a `cache.Prompts`."""

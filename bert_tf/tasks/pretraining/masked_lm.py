@@ -1,5 +1,7 @@
 """Masked-token prediction and a sentence task (Devlin et al. 2019, section 3.1)."""
 
+import numbers
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -101,24 +103,24 @@ class Pretrainer(KeepsTokenizer, Objective):
             top_k: predictions for each mask, at most the vocabulary.
             batch_size: texts that are read together.
 
-        Returns: for each text, for each mask, a list of dicts of `token` and `score`, its
-            probability, best first. Of a str that of the one text.
+        Returns: for each text, for each mask, a list of dicts of `token`, `score`, its
+            probability, and `text`, what the token writes, with U+FFFD for a part of a character;
+            best first. Of a str that of the one text.
 
         Raises:
-            UsageError: the model has no tokenizer, `top_k` is out of range, or a mask stands after
-                the window, where the model does not read.
+            UsageError: the model has no tokenizer, or another's; `top_k` is out of range, or a mask
+                stands after the window, where the model does not read.
         """
-        if self.tokenizer is None:
-            raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
-                                     attempt="model.tokenizer = bert_tf.load_tokenizer(folder)"))
+        self.need_tokenizer()
+        check_batch_size(batch_size)
         vocabulary, rows = self.tokenizer.vocabulary, []
-        if not 1 <= top_k <= len(vocabulary):
-            raise UsageError(explain(f"top_k={top_k}", f"1 to {len(vocabulary)}, the vocabulary"))
+        if not isinstance(top_k, numbers.Integral) or not 1 <= top_k <= len(vocabulary):
+            raise UsageError(explain(f"top_k={top_k!r}", f"1 to {len(vocabulary)}, the vocabulary"))
         if isinstance(texts, str):
             return self.fill_mask([texts], top_k)[0]
         texts = text_list(texts)
         analysed = pretokenize(self.tokenizer, texts)
-        for start in range(0, len(texts), check_batch_size(batch_size)):
+        for start in range(0, len(texts), batch_size):
             pieces = self.tokenizer.tokenize(
                 tf.constant(analysed[start:start + batch_size], tf.string), True)
             inputs = pack(vocabulary, [pieces], self.config.longest, fixed=False)
@@ -130,12 +132,15 @@ class Pretrainer(KeepsTokenizer, Objective):
                     f"texts[{start + row}] has {written[row]} masks, {counts[row]} of them in the "
                     f"{self.config.longest} tokens that the model reads", "all of them there",
                     "a shorter text"))
-            tokens = self.tokenizer.tokens(found["ids"]).numpy()
-            rows += [[[{"token": token.decode(), "score": float(score)}
-                       for token, score in zip(*candidates, strict=True)]
-                      for candidates in zip(words[:count], scores[:count], strict=True)]
-                     for words, scores, count in zip(tokens, found["scores"].numpy(), counts,
-                                                     strict=True)]
+            ids = found["ids"]
+            shown = self.tokenizer.detokenize(tf.reshape(ids, [-1, 1]))
+            parts = (self.tokenizer.tokens(ids), found["scores"], tf.reshape(shown, ids.shape))
+            rows += [[[{"token": token.decode(), "score": float(score),
+                        "text": text.decode(errors="replace").strip()}
+                       for token, score, text in zip(*candidates, strict=True)]
+                      for candidates in zip(*(part[:count] for part in row), strict=True)]
+                     for *row, count in zip(*(part.numpy() for part in parts), counts,
+                                            strict=True)]
         return rows
 
     def likeliest(self, inputs, mask_id, top_k, num_tokens=None):

@@ -103,6 +103,16 @@ def test_fill_mask(ask, task_models):
     assert [each["token"] for each in mask] == [each["token"] for each in filled[0][0]]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["address", "rest"])
+def test_generate(more_task_models, kind):
+    expected = [row["text"].decode() for row in _rows(more_task_models, "gpt", "generate",
+                                                      text=TEXTS)]
+    with Client(getattr(more_task_models.server, kind), "gpt", batch_size=2) as client:
+        assert client.generate(TEXTS) == expected
+        assert client.generate(TEXTS[0]) == expected[0]
+
+
 def test_next_sentence(ask, task_models):
     rows = ask("bert", "predict", "next_sentence", text_a=TEXTS, text_b=TEXTS[::-1])
     expected = _rows(task_models, "bert", "next_sentence", text_a=TEXTS, text_b=TEXTS[::-1])

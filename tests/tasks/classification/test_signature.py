@@ -12,7 +12,6 @@ from tiny_model import (
     LABELS,
     SEQ_LENGTH,
     TEXTS,
-    TOP_K,
     Traced,
     examples,
     own_signatures,
@@ -128,7 +127,7 @@ def test_another_prediction_is_not_published(output, damage, exported, monkeypat
 
     wrong.graph = right.graph
     monkeypatch.setattr(tf.saved_model, "load", lambda _: Reloaded)
-    served = load_served(export.folder, top_k=TOP_K)
+    served = load_served(export.folder)
     with own_signatures("several"), pytest.raises(
             BertTfError, match=f"different `{output}` for the signature `predict`"):
         verify(served, export.version, 1e-4)

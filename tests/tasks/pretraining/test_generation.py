@@ -235,6 +235,13 @@ def test_adapters_and_other_weights_are_seen_by_the_next_call(model):
     ({"max_new_tokens": -1}, "max_new_tokens"),
     *(({"top_p": top_p}, "top_p=.*; expected above 0, at most 1")
       for top_p in (0.0, 1.01, float("nan"))),
+    ({"max_new_tokens": None}, "max_new_tokens=None"),
+    ({"max_new_tokens": "5"}, "'5'; expected an integer"),
+    ({"temperature": "x"}, "temperature='x'"), ({"num_tokens": 0}, "num_tokens=0"),
+    *(({"seed": seed}, "seed=.*; expected a whole number")
+      for seed in (2**32 + 7, 0.9, None, -1, [7, 2**31])),
+    *(({"input_word_ids": [[5, token], [5, 5]]}, f"with {token}; expected integers from 0 to 22")
+      for token in (23, -1, 2**32 + 5, 2.5)),
     ({"seed": [7]}, r"seed \(1,\) with input_word_ids \(2, 2\)"),
     ({"input_mask": np.ones((2, 3))}, r"input_word_ids \(2, 2\) with input_mask \(2, 3\)"),
     ({"input_word_ids": [5, 5], "input_mask": [1, 1]}, r"both \[batch, seq_length\]"),
@@ -244,6 +251,11 @@ def test_out_of_range(model, options, message):
                  "max_new_tokens": 2}
     with pytest.raises(UsageError, match=message):
         generate(model, **{**arguments, **options})
+
+
+def test_a_model_of_another_kind(model):
+    with pytest.raises(UsageError, match="generate with a .*; expected a LanguageModel"):
+        generate(model.encoder, [[5]], [[1]], 2)
 
 
 def test_padding_on_the_left(model):
@@ -297,8 +309,9 @@ def test_text_is_continued_by_text(tmp_path, eager):
     assert model.generate(alike, **own, batch_size=2) == model.generate(alike, **own)
     with pytest.raises(UsageError, match="2 seeds for 5 texts"):
         model.generate(alike, seed=[1, 2], batch_size=2)
-    with pytest.raises(UsageError, match="batch_size=0"):
-        model.generate(texts, batch_size=0)
+    for some in (texts, "the", []):
+        with pytest.raises(UsageError, match="batch_size=0"):
+            model.generate(some, batch_size=0)
     # Longer than the window: it slides.
     prompt = tokenizer.encode("the fox")[:-1][-2:]
     prompt = [tokenizer.vocabulary.cls_id, *prompt[1:]]
@@ -311,7 +324,7 @@ def test_text_is_continued_by_text(tmp_path, eager):
     with pytest.raises(UsageError, match="no tokenizer"):
         LanguageModel(GPT).generate("the")
     assert model.generate(texts, np.int64(5)) == found
-    for wrong in (-1, 2.5):
+    for wrong in (-1, 2.5, None):
         with pytest.raises(UsageError, match=f"max_new_tokens={wrong}"):
             model.generate("the", wrong)
     other = LanguageModel(config.replace(vocab_size=15))

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from text_models import CONFIG, VOCABULARY
+from tiny_model import byte_pair
 
 from bert_tf.errors import UsageError
 from bert_tf.presets import generator_config
@@ -27,6 +28,22 @@ def test_files_and_folders_keep_the_tokenizer(make, tmp_path):
     model.save_pretrained(tmp_path / "first")
     from_pretrained(tmp_path / "first").save_pretrained(tmp_path / "second")
     assert from_pretrained(tmp_path / "second").tokenizer.vocabulary.tokens == VOCABULARY.tokens
+
+
+def test_a_tokenizer_of_more_tokens_than_the_model():
+    model = Pretrainer(CONFIG.replace(vocab_size=len(VOCABULARY) - 1))
+    model.tokenizer = Tokenizer(VOCABULARY)
+    with pytest.raises(UsageError, match=f"{len(VOCABULARY)} tokens; expected vocab_size="):
+        model.fill_mask("[MASK]")
+
+
+def test_tokens_of_bytes_have_a_text_that_people_can_read():
+    tokenizer = byte_pair()
+    model = Pretrainer(CONFIG.replace(vocab_size=len(tokenizer.vocabulary)), None)
+    model.tokenizer, most = tokenizer, len(tokenizer.vocabulary)
+    [mask] = model.fill_mask("<mask>", top_k=most)
+    texts = {each["token"]: each["text"] for each in mask}
+    assert (texts["Ġthe"], texts["ì"], texts["<mask>"]) == ("the", "\ufffd", "")
 
 
 @pytest.mark.parametrize("texts", ["a b", ["a b"], ("a", "b"), np.array(["a b"])])

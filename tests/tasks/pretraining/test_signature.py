@@ -114,7 +114,9 @@ def test_ids_are_continued_as_text_is(name, exported):
         for output, values in export.call(signature, text=TEXTS, **further).items():
             if output != "text":
                 np.testing.assert_array_equal(given[output], values)
-    nothing = {"input_word_ids": [[0, 0]], "input_mask": [[0, 0]]}
-    one = export.call("generate_ids", **{**nothing, "input_mask": [[1, 0]]})
-    for output, values in export.call("generate_ids", **nothing).items():
-        np.testing.assert_array_equal(values, one[output])
+    # What has no token begins as "" does.
+    one = export.call("generate", text=[""])
+    for nothing in ({"input_word_ids": [[7, 0]], "input_mask": [[0, 0]]},
+                    {"input_word_ids": np.zeros([1, 0]), "input_mask": np.zeros([1, 0])}):
+        for output, values in export.call("generate_ids", **nothing).items():
+            np.testing.assert_array_equal(values, one[output])

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 from tiny_model import (
     SEQ_LENGTH,
-    TOP_K,
     Traced,
     config_of,
     own_signatures,
@@ -111,7 +110,7 @@ def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
         ("starts", lambda value: value + 1)))])
 def test_another_answer_is_not_published(exported, monkeypatch, output, damage):
     export = exported("span")
-    served = load_served(export.folder, top_k=TOP_K)
+    served = load_served(export.folder)
 
     class Reloaded:
         signatures = dict(export.call.signatures)
