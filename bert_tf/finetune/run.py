@@ -8,6 +8,7 @@ start or the teacher was no model folder, `init/`, `tokenizer/` or `teacher/` is
 """
 
 import contextlib
+import functools
 import os
 import time
 
@@ -114,7 +115,7 @@ class FinetuningRun(OutputFolder):
         if lost:
             raise BertTfError(explain(
                 f"{self.path(lost[0])} is missing from this finished run",
-                attempt="putting the file back, or --overwrite to train again"))
+                attempt=f"putting the file back, or deleting {self.path()} to train again"))
         if gone:
             print(f"{self.path(gone[0])} is missing; measuring again")
             self.prepare(*self.examples())
@@ -155,8 +156,9 @@ class FinetuningRun(OutputFolder):
 
     def has_begun(self):
         """Whether a training has saved anything."""
-        return any({"checkpoints", RECORD} & {*files.list_folder(self.path("trials", name))}
-                   for name in files.list_folder(self.path("trials")))
+        trials = map(functools.partial(self.path, "trials"), files.list_folder(self.path("trials")))
+        return files.exists(self.path(RESULTS)) or any(
+            {"checkpoints", RECORD} & {*files.list_folder(trial)} for trial in trials)
 
     def inputs(self):
         """The files that a run depends on."""
@@ -179,12 +181,13 @@ class FinetuningRun(OutputFolder):
             return train, dev, test
         train, dev = split_examples(train, share, options.seed, self.task.dev_last)
         path, ids = self.path("dev_ids.json"), [example.id for example in dev]
-        if files.exists(path) and files.read_json(path).get("dev_ids") != ids:
+        if files.exists(path) and self.has_begun() and (
+                files.read_json(path).get("dev_ids") != ids):
             raise UsageError(explain(
                 f"{path} names other dev examples than --dev {options.dev} gives now: an earlier "
                 "version, which divided the examples otherwise, began this run, and would be "
                 "measured on some that it was trained on",
-                attempt="another --output_dir, or --overwrite to train again"))
+                attempt=f"another --output_dir, or deleting {self.path()} to train again"))
         files.write_json(path, {
             "task": self.task.name, "file": options.train, **_shares(train, dev, share),
             "seed": options.seed, "train": len(train), "dev_ids": ids})

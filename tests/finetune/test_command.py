@@ -217,7 +217,9 @@ def test_a_run_on_another_split_is_not_measured(finished, capsys, monkeypatch):
     path.write_text(json.dumps({**json.loads(split), "dev_ids": ["0", "1"]}))
     told.unlink()
     assert cli.run(finetune.main, arguments(finished, "--seeds", "2")) == 2
-    assert f"{path} names other dev examples than --dev 0.25" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{path} names other dev examples than --dev 0.25" in error
+    assert f"or deleting {finished / 'run'} to train again" in error
     assert not told.exists()
     path.write_text(split)
     told.write_text(lines)

@@ -1,16 +1,38 @@
 """What a run tells of its train examples, and of the model before training."""
 
+import json
+import shutil
 import types
 
 import numpy as np
 import pytest
-from sentiment import MARKS, config, options, tokenizer
+from sentiment import MARKS, config, examples, options, tokenizer, write_table
 
 from bert_tf.errors import UsageError
 from bert_tf.finetune.init import find_start
 from bert_tf.finetune.run import FinetuningRun
 from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.registry import find_task
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+
+@pytest.mark.parametrize("begun", ["", "results.json", "trials/a/checkpoints/f"])
+def test_only_what_was_trained_on_another_split_is_refused(tmp_path, begun):
+    write_table(tmp_path / "train.tsv", examples(20))
+    run = FinetuningRun(options(train=str(tmp_path / "train.tsv"), dev="0.25",
+                                output_dir=str(tmp_path / "run")), find_task("classify"), None)
+    split = tmp_path / "run" / "dev_ids.json"
+    made = tmp_path / "run" / (begun or "trials/a/logs/f")
+    made.parent.mkdir(parents=True)
+    made.touch()
+    split.write_text('{"dev_ids": ["0"]}')
+    if begun:
+        with pytest.raises(UsageError, match=f"or deleting {tmp_path / 'run'} to train again"):
+            run.examples()
+        shutil.rmtree(tmp_path / "run")
+        split.parent.mkdir()
+    _, dev, _ = run.examples()
+    assert json.loads(split.read_text())["dev_ids"] == [each.id for each in dev]
 
 
 def test_a_vocabulary_that_does_not_know_the_text_is_told(capsys):
