@@ -66,11 +66,11 @@ def main(argv=None):
         parser.error(f"the following arguments are required: {', '.join(missing)}")
     (source_format, source), (target_format, target) = arguments.source, arguments.target
 
-    from bert_tf.converters.formats import load_format, refuse_pickle
+    from bert_tf.converters.formats import load_format, read_as, refuse_pickle
     from bert_tf.converters.tokenizer_files import vocabulary_notes
     from bert_tf.models.find import find_model
 
-    reader, writer = load_format(source_format), load_format(target_format)
+    writer = load_format(target_format)
     source = hub.local(source)
     target = target.rstrip(os.sep) or target
     folder, name = os.path.split(files.absolute(target))
@@ -78,7 +78,7 @@ def main(argv=None):
         files.clean_temporary(folder, name)
         _check_target(source, target, arguments.overwrite)
         refuse_pickle(source)
-        checkpoint = reader.read(source)
+        checkpoint = read_as(source_format, source)
         notes = (*checkpoint.notes,
                  *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
         if source_format == "hf" and find_model(source).kind == "sentence_transformers":
