@@ -22,7 +22,7 @@ import os
 import sys
 
 from bert_tf import cli
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, printable
 from bert_tf.options import OverwriteOptions
 from bert_tf.storage import files, hub, locks
 
@@ -150,7 +150,7 @@ def _report(checkpoint, notes, not_held, source, target):
 def _list(title, names):
     if names:
         more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-        print(f"{title}: {', '.join(names[:_MOST_LISTED])}{more}")
+        print(printable(f"{title}: {', '.join(names[:_MOST_LISTED])}{more}"))
 
 
 if __name__ == "__main__":
