@@ -13,7 +13,14 @@ import sys
 import types
 
 from bert_tf import __version__
-from bert_tf.errors import BertTfError, LostWorkerError, UsageError, check_choice, explain
+from bert_tf.errors import (
+    BertTfError,
+    LostWorkerError,
+    UsageError,
+    check_choice,
+    explain,
+    printable,
+)
 from bert_tf.options import FORMER_NAMES, NATURAL, POSITIVE, REQUIRED, value_type
 from bert_tf.storage import files, staging
 
@@ -284,10 +291,10 @@ def run(main, argv=None):
             sys.stdout.flush()  # what fails there is told below and not by Python at its end
         return code
     except UsageError as error:
-        print(f"error: {staging.named(str(error))}", file=sys.stderr)
+        print(f"error: {printable(staging.named(str(error)))}", file=sys.stderr)
         return 2
     except BertTfError as error:
-        print(f"error: {staging.named(str(error))}", file=sys.stderr)
+        print(f"error: {printable(staging.named(str(error)))}", file=sys.stderr)
         if isinstance(error, LostWorkerError):
             # What frees TensorFlow's objects would wait for what was sent to the lost worker.
             sys.stdout.flush()

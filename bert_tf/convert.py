@@ -22,7 +22,7 @@ import os
 import sys
 
 from bert_tf import cli
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, printable
 from bert_tf.options import OverwriteOptions
 from bert_tf.storage import files, hub, locks
 
@@ -66,11 +66,11 @@ def main(argv=None):
         parser.error(f"the following arguments are required: {', '.join(missing)}")
     (source_format, source), (target_format, target) = arguments.source, arguments.target
 
-    from bert_tf.converters.formats import load_format, refuse_pickle
+    from bert_tf.converters.formats import load_format, read_as, refuse_pickle
     from bert_tf.converters.tokenizer_files import vocabulary_notes
     from bert_tf.models.find import find_model
 
-    reader, writer = load_format(source_format), load_format(target_format)
+    writer = load_format(target_format)
     source = hub.local(source)
     target = target.rstrip(os.sep) or target
     folder, name = os.path.split(files.absolute(target))
@@ -78,7 +78,7 @@ def main(argv=None):
         files.clean_temporary(folder, name)
         _check_target(source, target, arguments.overwrite)
         refuse_pickle(source)
-        checkpoint = reader.read(source)
+        checkpoint = read_as(source_format, source)
         notes = (*checkpoint.notes,
                  *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
         if source_format == "hf" and find_model(source).kind == "sentence_transformers":
@@ -150,7 +150,7 @@ def _report(checkpoint, notes, not_held, source, target):
 def _list(title, names):
     if names:
         more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-        print(f"{title}: {', '.join(names[:_MOST_LISTED])}{more}")
+        print(printable(f"{title}: {', '.join(names[:_MOST_LISTED])}{more}"))
 
 
 if __name__ == "__main__":

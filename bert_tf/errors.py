@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import re
 import textwrap
 
 _LISTED = 400  # characters of what there is to choose from
@@ -40,6 +41,12 @@ def explain(received, expected="", attempt=""):
     if attempt:
         parts.append(f"try {attempt}")
     return "; ".join(parts)
+
+
+def printable(text):
+    """Return a text in which what would command a terminal, as names in others' files may, is
+    written out."""
+    return re.sub(r"[^\n\t -~\xa0-\U0010ffff]", lambda found: repr(found[0])[1:-1], text)
 
 
 @contextlib.contextmanager

@@ -106,6 +106,15 @@ def test_a_stop_of_what_keeps_nothing(main, words, capsys, monkeypatch):
         "\nstopped: nothing is kept, the same command begins anew\n")
 
 
+def test_an_error_commands_no_terminal(capsys):
+    def main(_):
+        raise errors.BertTfError("x.safetensors: \x1b[31ma\x9b\r\n다음\u3000줄")
+
+    assert cli.run(main) == 1
+    assert capsys.readouterr().err == (
+        "error: x.safetensors: \\x1b[31ma\\x9b\\r\n다음\u3000줄\n")
+
+
 def test_output_that_nobody_takes(capsys, monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)

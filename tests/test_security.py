@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import json
+import os
 import pathlib
 import re
 import zipfile
@@ -14,7 +15,8 @@ import pytest
 import bert_tf
 from bert_tf.converters import safetensors_file, tokenizer_files, weight_files
 from bert_tf.errors import BertTfError
-from bert_tf.storage import files
+from bert_tf.storage import checksums, files
+from bert_tf.tokenization.load import load_tokenizer
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bert_tf"
@@ -185,3 +187,31 @@ def test_checkpoints_of_others_take_no_files_from_elsewhere(tmp_path):
         (folder / safetensors_file.INDEX).write_text(json.dumps({"weight_map": {"a": name}}))
         with pytest.raises(BertTfError, match="a file beside it|points outside"):
             weight_files.read_folder(str(folder))
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "modules.json", "1_Pooling",
+                                  "bert_model.ckpt.index", "model.weights.h5", "bert_config.json"])
+def test_no_file_of_a_model_is_elsewhere_or_a_pipe(tmp_path, name):
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "config.json").write_text("{}")
+    (folder / "unrelated").symlink_to(elsewhere)
+    (folder / name).symlink_to(elsewhere if name == "1_Pooling" else elsewhere / "config.json")
+    with pytest.raises(BertTfError, match=f"{name}.* points outside its folder"):
+        checksums.opened(str(folder), own=False)
+    (folder / name).unlink()
+    assert checksums.opened(str(folder), own=False) == str(folder)
+    os.mkfifo(folder / "sentence_bert_config.json")
+    with pytest.raises(BertTfError, match="sentence_bert_config.json is a pipe or a device"):
+        checksums.opened(str(folder), own=False)
+
+
+def test_a_tokenizer_takes_no_file_from_elsewhere(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("[PAD]\n")
+    (tmp_path / "secret").write_text("{}")
+    (folder / "tokenizer.json").symlink_to(tmp_path / "secret")
+    with pytest.raises(BertTfError, match="tokenizer.json.* points outside its folder"):
+        load_tokenizer(str(folder))

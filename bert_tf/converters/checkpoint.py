@@ -2,6 +2,7 @@
 
 import collections.abc
 import dataclasses
+import json
 
 import numpy as np
 
@@ -66,6 +67,14 @@ class Checkpoint:
     tokenizer: str | None = None  # folder with the tokenizer's files
     dropped: tuple[str, ...] = ()  # names in the source that were left behind
     notes: tuple[str, ...] = ()  # what was judged rather than read; convert prints these
+
+    def __post_init__(self):
+        for name, value in self.task.items():
+            try:
+                json.dumps(value, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:  # half a surrogate pair, which JSON can hold
+                raise UsageError(explain(f"{name}={value!r}, which is no text",
+                                         "characters that UTF-8 has")) from error
 
 
 def parameter_shapes(config, task):

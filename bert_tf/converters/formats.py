@@ -45,7 +45,20 @@ def read_model(path):
     Raises:
         BertTfError, UsageError: as of `find_format` and of the format's reader.
     """
-    return load_format(find_format(path)).read(hub.local(path))
+    return read_as(find_format(path), path)
+
+
+def read_as(name, path):
+    """The `Checkpoint` of what is at `path`, of the format of that name; errors as of `read_model`.
+    """
+    read = load_format(name).read
+    try:
+        return read(hub.local(path))
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError,
+            RecursionError) as error:  # values of other types than files of this format have
+        said = str(error).partition("\n")[0]
+        raise BertTfError(f"{path} cannot be read as {name}, one of its files is damaged: "
+                          f"{type(error).__name__} {said}") from error
 
 
 def refuse_pickle(path):

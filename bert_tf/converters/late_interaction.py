@@ -203,7 +203,8 @@ def _read_expansion(stated, encoder, source):
         raise UsageError(explain(f"{where}={stated!r}", "attend true or false, length an integer"))
     token = found.get("token")
     if token is not None:
-        mask = load_tokenizer(encoder.tokenizer).vocabulary.special_tokens[-1]
+        mask = encoder.tokenizer and load_tokenizer(
+            encoder.tokenizer).vocabulary.special_tokens[-1]
         if token != mask:
             raise UsageError(explain(f"{where}.token={token!r}", json.dumps(mask)))
     return found

@@ -194,6 +194,7 @@ def _read_modules(path, source):
     for module in modules:
         if os.path.isabs(module["path"]) or ".." in module["path"].split("/"):
             raise UsageError(explain(f"{source}: path {module['path']!r}", "a folder beside it"))
+        files.inside(path, os.path.join(module["path"], CONFIG))
     return kinds, [os.path.join(path, module["path"]) if module["path"] else path
                    for module in modules]
 

@@ -14,6 +14,7 @@ import zlib
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.crc32c import masked_crc32c
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files, local_copies, object_store
 from bert_tf.storage.staging import CacheFullError
@@ -154,50 +155,6 @@ def serialize(table, columns):
         pieces += [_heads(head, packed[name][1]), packed[name]]
     sizes = sum(lengths for _, lengths in pieces)
     return concatenate([_heads(functools.partial(_field, 1), sizes), *pieces])
-
-
-@functools.cache
-def _crc_byte_table():
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = (table >> 1) ^ np.where(table & 1, np.uint32(0x82F63B78), np.uint32(0))
-    return table
-
-
-_crc_tables = [np.empty((0, 256), np.uint32), np.empty(0, np.uint32)]
-
-
-def _crc_contributions(size):
-    """Return what a byte contributes by its distance from the end, and what the start value
-    does."""
-    table, start = _crc_tables
-    if len(start) <= size:
-        length = max(1024, 2 * size)
-        step = _crc_byte_table()
-        table = np.empty((length, 256), np.uint32)
-        start = np.empty(length, np.uint32)
-        row, value = step, np.uint32(0xFFFFFFFF)
-        for distance in range(length):
-            table[distance], start[distance] = row, value
-            row = step[row & 255] ^ (row >> 8)
-            value = step[value & 255] ^ (value >> np.uint32(8))
-        _crc_tables[:] = table, start
-    return table, start
-
-
-def masked_crc32c(rows):
-    """Compute the checksum that TFRecord keeps of each row of bytes: uint32 `[rows]`.
-
-    A CRC is linear over exclusive or, so that each byte adds one term, looked up by its
-    value and its distance from the end; no row may be empty.
-    """
-    data, lengths = rows
-    table, start = _crc_contributions(int(lengths.max(initial=0)))
-    ends = np.cumsum(lengths)
-    distance = np.repeat(ends - 1, lengths) - np.arange(len(data))
-    terms = table.ravel()[distance * 256 + data]
-    crc = np.bitwise_xor.reduceat(terms, ends - lengths) ^ start[lengths] ^ np.uint32(0xFFFFFFFF)
-    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(0xA282EAD8)
 
 
 def _fixed(array):

@@ -29,7 +29,8 @@ from bert_tf.storage import files, local_copies
 
 _MISSING = object()
 _SAMPLE = 1000  # objects whose fields are the names of their file's columns
-_PARQUET_ROWS = 4096  # that are in memory as objects
+_PARQUET_ROWS = 4096  # that are in memory as objects, at most
+_PARQUET_BYTES = 64 << 20  # of those
 
 
 class BadRow(BertTfError):
@@ -311,13 +312,19 @@ def _parquet_rows(path, _):
         try:
             # Ahead would be read the whole file.
             stored = parquet.ParquetFile(local, pre_buffer=False)
-            batches = stored.iter_batches(_PARQUET_ROWS)
             count = 0
-            for batch in batches:
+            for batch in stored.iter_batches(_rows_at_once(stored.metadata)):
                 yield from _records(path, batch, count)
                 count += len(batch)
         except (ArrowException, OSError) as error:
             raise BertTfError(f"{path}: not Parquet: {error}") from error
+
+
+def _rows_at_once(metadata):
+    """Return how many rows are held at once, fewer where they are long."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    longest = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=0)
+    return int(min(max(_PARQUET_BYTES / max(longest, 1), 1), _PARQUET_ROWS))
 
 
 def _records(path, batch, before):

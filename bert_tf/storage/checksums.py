@@ -10,12 +10,14 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import disk, files, hub, local_copies, object_store
 
 NAME = "checksums.json"
 _SEAL = "blake2b"
+_TENSORFLOW = r"_config\.json$|\.index$|\.data-\d"  # checkpoints, which no Hub's repository has
 # Settings of who runs the server, not what was made: names, and what stands in digests of models
 # for whatever they hold, `manifest.digest_file` of what exports write.
 EDITED = {"batching_params.pbtxt": "30bed8d700054d7b139b8b6adbf777c1"}
@@ -82,13 +84,31 @@ def opened(folder, own=True):
             checksums, is no finished one of ours, and is read file by file where it lies.
 
     Raises:
-        BertTfError: as of `check`, or it has not been uploaded to its end.
+        BertTfError: as of `check`, or it has not been uploaded to its end, or as of
+            `refuse_links` where another tool may have written it.
     """
     folder = hub.local(folder)
+    if not own:
+        refuse_links(folder)
     if files.is_remote(folder) and (own or not object_store.is_foreign(folder)):
         folder = local_copies.local(folder)
     check(folder)
     return folder
+
+
+def refuse_links(folder):
+    """Raise BertTfError if a file of the model in a folder leads out of it, or is none but a pipe
+    or a device, which may never end; `files.inside` says which links are fine."""
+    if files.is_remote(folder):  # a store has neither
+        return
+    names = files.list_folder(folder)
+    within = [f"{part}/{name}" for part in filter(hub.is_part, names)
+              for name in files.list_folder(os.path.join(folder, part))]
+    tensors = [name for name in names if re.search(_TENSORFLOW, name)]
+    for name in (*hub.wanted([*names, *within]), *tensors):
+        path = files.inside(folder, name)
+        if files.exists(path) and not (files.is_file(path) or files.is_folder(path)):
+            raise BertTfError(explain(f"{path} is a pipe or a device", "a file"))
 
 
 def facts(folder, names):

@@ -95,24 +95,24 @@ def line_blocks(stream, path, block_size=1 << 20, encoding=None, errors="strict"
         BertTfError: damaged gzip; the line number is named.
         EncodingError: as of `Decoder.decode`.
     """
-    number, rest, decoder = 0, "", None
+    # A line may be longer than a block: its pieces are joined once, not anew with each.
+    number, pieces, decoder = 0, [], None
     try:
         while data := stream.read(block_size):
             if decoder is None:
                 decoder = Decoder(path, data, encoding, errors)
             lines, newline, tail = decoder.decode(data).rpartition("\n")
             if newline:
-                block = _split_lines(rest + lines)
-                rest = tail
+                block = _split_lines("".join([*pieces, lines]))
+                pieces.clear()
                 number += len(block)
                 yield block
-            else:
-                rest += tail
+            pieces.append(tail)
         if decoder is not None:
-            rest += decoder.decode(b"", final=True)
+            pieces.append(decoder.decode(b"", final=True))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
-    if rest:
+    if rest := "".join(pieces):
         yield _split_lines(rest)
 
 

@@ -183,6 +183,11 @@ def wanted(names, weights=True):
                 for each in _FOLDERS)]
 
 
+def is_part(name):
+    """Return whether a folder in a repository may hold a part of its model, by its name."""
+    return any(fnmatch.fnmatchcase(f"{name}/", each) for each in _FOLDERS)
+
+
 def without_others(path, folder, paths):
     """Return the paths of files in a model's folder that a reader of ours may want.
 

@@ -206,10 +206,10 @@ def _read(path, again=True):
     try:
         with object_store.explained("read", path), object_store.open_stored(path) as stream:
             found = json.loads(stream.read())
-        return {"owner": found["owner"], "time": float(found["time"]), "host": found["host"],
+        return {"owner": str(found["owner"]), "time": float(found["time"]), "host": found["host"],
                 "pid": int(found["pid"]), "namespace": found["namespace"],
                 "started": found["started"], "mark": version[1]}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
         raise BertTfError(explain(f"{path} is not a lease", attempt="deleting it")) from error
     except BertTfError:
         if not object_store.is_file(path):

@@ -90,14 +90,19 @@ def _entry(prefix, header, proto):
 
 def _check_sizes(prefix, entries):
     held = {path: files.size(path) for path in {entry.path for entry in entries.values()}}
+    taken = dict.fromkeys(held, 0)
     for name, entry in entries.items():
         # A string takes a byte at least.
-        least = math.prod(entry.shape) * (entry.dtype.size or 1)
-        if max(least, entry.size) > held[entry.path] - entry.offset:
+        size = max(math.prod(entry.shape) * (entry.dtype.size or 1), entry.size)
+        if size > held[entry.path] - entry.offset:
             raise BertTfError(
-                f"checkpoint {prefix} is damaged: {name} {entry.shape} takes "
-                f"{max(least, entry.size)} bytes from byte {entry.offset} of a data file of "
-                f"{held[entry.path]} bytes")
+                f"checkpoint {prefix} is damaged: {name} {entry.shape} takes {size} bytes from "
+                f"byte {entry.offset} of a data file of {held[entry.path]} bytes")
+        taken[entry.path] += size
+    for path, size in taken.items():
+        if size > held[path]:
+            raise BertTfError(f"checkpoint {prefix} is damaged: tensors of {size} bytes overlap "
+                              f"in {path} of {held[path]} bytes")
 
 
 def _table(table):
@@ -106,20 +111,30 @@ def _table(table):
         raise ValueError("no index")
     footer = table[-_FOOTER:]
     blocks = [_handle(handle, 0)[:2] for _, handle in
-              _block(table, *_handle(footer, _handle(footer, 0)[2])[:2])]
+              _bounded(_block(table, *_handle(footer, _handle(footer, 0)[2])[:2]))]
     if sum(size for _, size in blocks) > len(table):
         raise ValueError("blocks that overlap")
-    for block in blocks:
-        yield from _block(table, *block)
+    yield from _bounded(pair for block in blocks for pair in _block(table, *block))
+
+
+def _bounded(pairs):
+    """Yield `pairs` unless their keys, which a few bytes may repeat, are larger than any index
+    has."""
+    key_bytes = 0
+    for key, value in pairs:
+        key_bytes += len(key)
+        if key_bytes > _MOST_KEY_BYTES:
+            raise ValueError("keys without end")
+        yield key, value
 
 
 def _block(table, offset, size):
-    """Return the keys and values of a block, each key given by what differs from the one before."""
+    """Yield the keys and values of a block, each key given by what differs from the one before."""
     block = table[offset:offset + size]
     if len(block) != size or table[offset + size] != 0:
         raise ValueError("a block that is truncated or compressed")
     end = size - 4 * (int.from_bytes(block[-4:], "little") + 1)
-    pairs, key, at, key_bytes = [], b"", 0, 0
+    key, at = b"", 0
     while at < end:
         shared, at = _number(block, at)
         own, at = _number(block, at)
@@ -127,12 +142,8 @@ def _block(table, offset, size):
         if at + own + length > end:
             raise ValueError("a truncated entry")
         key = key[:shared] + block[at:at + own]
-        key_bytes += len(key)
-        if key_bytes > _MOST_KEY_BYTES:
-            raise ValueError("keys without end")
-        pairs.append((key, block[at + own:at + own + length]))
+        yield key, block[at + own:at + own + length]
         at += own + length
-    return pairs
 
 
 def _handle(data, at):

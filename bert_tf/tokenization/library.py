@@ -1,5 +1,6 @@
 """Tokenizers whose rules no graph can run, through the package tokenizers: in Python only."""
 
+import contextlib
 import copy
 import functools
 import json
@@ -24,6 +25,7 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 _BEGIN = ("Ġ", "▁")  # of tokens before which there is a blank
 
+
 class LibraryTokenizer(BaseTokenizer):
     """Any `tokenizer.json`, run by the package tokenizers.
 
@@ -47,8 +49,10 @@ class LibraryTokenizer(BaseTokenizer):
         self._text = text
         with needs("convert", f"{reason}; to run it needs the package tokenizers"):
             import tokenizers
+        self._source = source
         try:
-            self._library = tokenizers.Tokenizer.from_str(text)
+            with self._panics_named():
+                self._library = tokenizers.Tokenizer.from_str(text)
         except Exception as error:  # the package has no class of its own
             raise BertTfError(f"{source} cannot be read: {error}") from error
         self._library.no_truncation()
@@ -71,8 +75,9 @@ class LibraryTokenizer(BaseTokenizer):
     def detokenize(self, ids):
         """The text of ids `[n, tokens]`, ragged or not: string `[n]`; special ones vanish."""
         def decode(values, splits):
-            return np.array([self._finding_special.decode(values[begin:end].tolist()).encode()
-                             for begin, end in zip(splits, splits[1:], strict=False)], object)
+            with self._panics_named():
+                return np.array([self._finding_special.decode(values[begin:end].tolist()).encode()
+                                 for begin, end in zip(splits, splits[1:], strict=False)], object)
 
         ids = ids if isinstance(ids, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(ids)
         text = tf.numpy_function(decode, [ids.values, ids.row_splits], tf.string)
@@ -131,12 +136,24 @@ class LibraryTokenizer(BaseTokenizer):
                                     if token not in known])
         return library
 
+    @contextlib.contextmanager
+    def _panics_named(self):
+        """Raise BertTfError where the library's own code fails, which passes `except Exception`."""
+        try:
+            yield
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # a class that cannot be imported
+                raise
+            raise BertTfError(f"{self._source}: the package tokenizers fails with its rules: "
+                              f"{error}") from error
+
     def _run(self, text, allow_special):
         library = self._finding_special if allow_special else self._library
 
         def run(texts):
             texts = [each.decode(errors="replace") for each in texts]
-            found = library.encode_batch(texts, add_special_tokens=False)
+            with self._panics_named():
+                found = library.encode_batch(texts, add_special_tokens=False)
             edges = [np.cumsum([0, *(len(character.encode()) for character in each)])
                      for each in texts]
             splits = np.cumsum([0, *(len(each.ids) for each in found)])

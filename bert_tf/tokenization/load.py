@@ -151,8 +151,7 @@ def _of_run(path):
 
 def _load_folder(path):
     names = tokenizer_files(path)
-    for name in names:
-        files.inside(path, name)
+    checksums.refuse_links(path)
     model = classic_models.model_path(path)
     if not names and not model:
         raise NoTextError(explain(f"{path} has no tokenizer",

@@ -58,7 +58,10 @@ def read_values(path):
 
 def stated_truncation(path):
     """How a `tokenizer.json` says that texts are truncated, a dict; `{}` where it does not."""
-    return files.exists(path) and files.read_json_object(path).get("truncation") or {}
+    stated = files.exists(path) and files.read_json_object(path).get("truncation") or {}
+    if not isinstance(stated, dict):
+        raise UsageError(explain(f"{path}: truncation={stated!r}", "null or an object"))
+    return stated
 
 
 def read_tokenizer(path, config, values=None):

@@ -188,6 +188,17 @@ def test_a_pickle_is_refused_with_the_reason(shared, tmp_path, capsys, name):
         assert "try saving it" in line and "safetensors" in line
 
 
+@pytest.mark.parametrize("change", [
+    {"rope_theta": "x"}, {"num_attention_heads": 10**400},
+    {"rope_scaling": {"type": "ntk", "factor": 1e300}, "num_attention_heads": 768}])
+def test_values_that_no_reader_expects_are_damage_too(tmp_path, capsys, change):
+    values = {"model_type": "new", "rope_scaling": {"type": "ntk", "factor": 2.0}, **change}
+    _write(tmp_path / "model.safetensors", {"a": _tensor([1], 0, 4)}, b"\0" * 4)
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    code, line = _convert(tmp_path, tmp_path, capsys)
+    assert code == 1 and "cannot be read as hf, one of its files is damaged: " in line
+
+
 def test_a_path_that_is_none_of_these(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.txt").write_text("words")

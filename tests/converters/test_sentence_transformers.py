@@ -268,6 +268,9 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     ("tokenizer_config.json", _with(truncation_side="left"), "truncation_side='left'"),
     ("tokenizer.json", _with(truncation={"max_length": 8, "direction": "Left"}),
      "truncation.direction='Left'; expected \"Right\""),
+    ("tokenizer.json", _with(truncation=[8]), r"truncation=\[8\]; expected null or an object"),
+    ("config_sentence_transformers.json", _with(prompts={"query": "\ud800"}),
+     r"prompts={'query': '\\ud800'}, which is no text; expected characters that UTF-8 has"),
     ("sentence_bert_config.json", _with(max_seq_length="many"), "max_seq_length='many'")])
 def test_what_is_not_computed_is_refused_by_name(folder, file, change, message):
     with pytest.raises(UsageError, match=message):

@@ -1,5 +1,6 @@
 """Records against TensorFlow's own protocol buffers and TFRecord reader."""
 
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -69,6 +70,20 @@ def test_frame_is_what_tensorflow_writes(tmp_path_factory, rows):
     data, _ = records.frame(_ragged([list(row) for row in rows], np.uint8))
     with open(path, "rb") as stream:
         assert stream.read() == data.tobytes()
+
+
+@pytest.mark.parametrize("sizes", [[4095, 4096, 4097], [3, 8192, 12_289, 1], [300_000]])
+def test_frame_of_long_records_is_what_tensorflow_writes(tmp_path, sizes):
+    draw = np.random.default_rng(0)
+    rows = [draw.bytes(size) for size in sizes]
+    with tf.io.TFRecordWriter(str(tmp_path / "expected")) as writer:
+        for row in rows:
+            writer.write(row)
+    tracemalloc.start()
+    data, _ = records.frame((np.frombuffer(b"".join(rows), np.uint8), np.array(sizes)))
+    assert tracemalloc.get_traced_memory()[1] < 50_000_000  # whatever the longest one is
+    tracemalloc.stop()
+    assert (tmp_path / "expected").read_bytes() == data.tobytes()
 
 
 def test_random_access_over_several_shards(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bert_tf.data import tables
 from bert_tf.data.table_form import TableForm
 from bert_tf.data.tables import BadRow, has_column, read_rows
 from bert_tf.errors import BertTfError, UsageError
@@ -252,6 +253,17 @@ def test_a_single_column_of_csv(write_file):
     assert [row["text"] for _, row in rows] == ["a\tb", "c; d"]
     rows = read_rows(write_file("b.csv", "text\na, b\nc, d, e\nf\n"), ["text"])  # by hand
     assert [row["text"] for _, row in rows] == ["a, b", "c, d, e", "f"]
+
+
+def test_long_rows_of_parquet_are_held_a_few_at_a_time(tmp_path, monkeypatch):
+    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    texts, held, records = [f"{number}" * 1000 for number in range(10, 60)], [], tables._records
+    parquet.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=30)
+    monkeypatch.setattr(tables, "_PARQUET_BYTES", 20_000)
+    monkeypatch.setattr(tables, "_records", lambda path, batch, before: held.append(len(batch))
+                        or records(path, batch, before))
+    found = read_rows(str(tmp_path / "a.parquet"), ["text"])
+    assert [row["text"] for _, row in found] == texts and 5 <= max(held) <= 10
 
 
 def test_parquet_with_values_that_python_cannot_hold(tmp_path):

@@ -212,3 +212,11 @@ def test_a_lease_that_may_not_be_read_is_told(monkeypatch):
     monkeypatch.setattr(lease.object_store, "open_stored", denied)
     with pytest.raises(BertTfError, match="access denied"):
         lease._read(PATH)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"time": 1e999, "pid": 1e999}', "[]"])
+def test_what_is_no_lease_is_told(content):
+    files.write_text(PATH, content.replace("{", '{"owner": [], "host": 1, "namespace": 1, '
+                                                '"started": 1, '))
+    with pytest.raises(BertTfError, match="is not a lease; try deleting it"):
+        lease._read(PATH)

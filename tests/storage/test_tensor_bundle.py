@@ -5,6 +5,7 @@ import resource
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 from bert_tf.errors import BertTfError
 from bert_tf.storage import tensor_bundle, variables
@@ -73,3 +74,49 @@ def test_an_index_that_claims_gigabytes_is_refused_before_they_are_allocated(che
 def test_an_index_that_makes_no_sense_is_one_clear_line(checkpoint, before, after):
     with pytest.raises(BertTfError, match="is damaged: its index cannot be read$"):
         variables.read_variables(checkpoint(before, after))
+
+
+def _number(value):
+    digits = []
+    while value > 127:
+        digits.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def _block(entries):
+    """A block of `(shared, rest of the key, value)`, with its type and checksum."""
+    return b"".join(
+        _number(shared) + _number(len(rest)) + _number(len(value)) + rest + value
+        for shared, rest, value in entries) + bytes(4) + b"\1\0\0\0" + bytes(5)
+
+
+def _write_index(prefix, blocks):
+    data, handles = b"", []
+    for block in blocks:
+        handles.append((0, b"%05d" % len(handles), _number(len(data)) + _number(len(block) - 5)))
+        data += block
+    index = _block(handles)
+    footer = bytes(2) + _number(len(data)) + _number(len(index) - 5)
+    with open(f"{prefix}.index", "wb") as stream:
+        stream.write(data + index + footer.ljust(40, b"\0") + tensor_bundle._MAGIC)
+
+
+def test_keys_without_end_are_not_held_however_many_blocks_they_are_in(tmp_path):
+    _write_index(tmp_path / "model", [
+        _block([(0, b"%05d" % number * 2000, b""),
+                *((10_000, b"%04d" % key, b"") for key in range(4_000))]) for number in range(5)])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BertTfError, match="is damaged: its index cannot be read$"):
+        tensor_bundle.read_index(str(tmp_path / "model"))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 130_000  # KiB
+
+
+def test_tensors_that_share_bytes_are_refused(tmp_path):
+    entry = BundleEntryProto(dtype=1, size=4096, shape={"dim": [{"size": 1024}]})
+    _write_index(tmp_path / "model", [_block([
+        (0, b"", BundleHeaderProto(num_shards=1).SerializeToString()),
+        *((0, b"layer_%d" % i, entry.SerializeToString()) for i in range(3))])])
+    (tmp_path / "model.data-00000-of-00001").write_bytes(bytes(4096 * 2))
+    with pytest.raises(BertTfError, match=r"tensors of 12288 bytes overlap in .* of 8192 bytes"):
+        tensor_bundle.read_index(str(tmp_path / "model"))

@@ -160,6 +160,22 @@ def test_other_rules_work_in_python(tmp_path, other):
     assert again.encode(texts) == tokenizer.encode(texts)
 
 
+def test_rules_that_the_library_fails_with_are_an_error_of_ours(tmp_path, other):
+    other["normalizer"] = {"type": "Sequence", "normalizers": [
+        {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, {"type": "Lowercase"}]}
+    with pytest.raises(BertTfError, match=r"tokenizer\.json: the package tokenizers fails"):
+        load(tmp_path, other, NAMES)
+    other["normalizer"] = None
+    other["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "(a+)+$"},
+                              "behavior": "Isolated", "invert": False}
+    tokenizer, text = load(tmp_path, other, NAMES), "a" * 40 + "b"
+    with pytest.raises(BertTfError, match=r"tokenizer\.json: .* fails with its rules: .*retry"):
+        tokenizer.tokenize([text])
+    dataset = tf.data.Dataset.from_tensors([text]).map(tokenizer.tokenize)
+    with pytest.raises(tf.errors.OpError, match="fails with its rules"):
+        next(iter(dataset))
+
+
 def test_special_tokens_that_the_file_does_not_list_vanish_too(tmp_path, other):
     other["added_tokens"] = [each for each in other["added_tokens"] if each["content"] != "<mask>"]
     tokenizer = load(tmp_path, other, NAMES)

@@ -80,7 +80,7 @@ class Apis:
 
     def _refused(self, protocol, scope, problem):
         if not isinstance(problem, ServingError):
-            _log.error("%s %s", scope["method"], scope["path"], exc_info=problem)
+            _log.error("%s %r", scope["method"], scope["path"], exc_info=problem)
             problem = error("rest_internal")
         return protocol.refused(problem)
 

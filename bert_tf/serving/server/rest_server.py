@@ -111,7 +111,7 @@ class RestApi:
         except ServingError as problem:
             status, body = problem.http_status, _error(problem)
         except Exception:
-            _log.exception("%s %s", scope["method"], scope["path"])
+            _log.exception("%s %r", scope["method"], scope["path"])
             status, body = 500, _error(error("rest_internal"))
         headers = [_JSON, (b"content-length", b"%d" % len(body))]
         if self.settings.cors:

@@ -17,7 +17,7 @@ from small_server import save_small_model, serving
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
-from bert_tf.serving.server.rest_server import RestSettings
+from bert_tf.serving.server.rest_server import RestApi, RestSettings
 
 PREDICT = "/v1/models/small:predict"
 TEXTS = ["banana", "네, 이 의자 aei", ""]
@@ -272,3 +272,12 @@ def test_many_clients_at_once(http):
             return await asyncio.gather(*(ask(client, number) for number in range(96)))
 
     assert asyncio.run(all_at_once()) == [EMBEDDINGS[number % 3] for number in range(96)]
+
+
+def test_a_path_forges_no_line_of_the_log(caplog):
+    async def send(_):
+        pass
+
+    scope = {"type": "http", "method": "GET", "path": "/v1/a\nERROR b", "headers": []}
+    asyncio.run(RestApi(None, None, RestSettings())(scope, None, send))
+    assert [record.getMessage() for record in caplog.records] == [r"GET '/v1/a\nERROR b'"]
