@@ -87,8 +87,8 @@ def create_examples(config):
               "holdout": config.holdout}
     # Only where they are asked for: what is not in a manifest was off.
     stated |= {"dedupe": config.dedupe} if config.dedupe else {}
-    # Older examples of such tokenizers have sentences side by side.
-    stated |= {"blank_between_sentences": True} if tokenizer.blanks_in_pieces() else {}
+    if tokenizer.blanks_in_pieces() and (overwrite or not _has_no_blanks(output_dir)):
+        stated["blank_between_sentences"] = True
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
     sources = [*inputs, *beside]
     if overwrite and options.masking == "dynamic":
@@ -161,6 +161,16 @@ def is_made_of(folder, inputs, source):
             facts = made.get("input_facts", [])
             end = len(facts) - len(made.get("options", {}).get("exclude", ()))
             return [each["content"] for each in facts[len(inputs):end]] == digests
+    return False
+
+
+def _has_no_blanks(folder):
+    """Return whether a folder has finished examples of an earlier version, whose sentences stand
+    side by side: a run that learns from them goes on."""
+    path = os.path.join(folder, MANIFEST)
+    with contextlib.suppress(BertTfError):  # of a damaged one, too, the comparison tells
+        options = manifest.read(path)["options"] if files.exists(path) else {}
+        return bool(options) and "blank_between_sentences" not in options
     return False
 
 

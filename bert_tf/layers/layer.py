@@ -33,7 +33,8 @@ class Layer(keras.Layer):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        if getattr(self, "_remat_mode", None) is not None:  # Keras notes the scope that it is in
+        # Keras notes the scope that it is in.
+        if getattr(getattr(self, "_remat_mode", None), "mode", None) is not None:
             raise UsageError(explain(
                 "a model that is built within keras.RematScope, which cannot recompute its layers",
                 "one that is built outside of it", "model.backbone.gradient_checkpointing = True"))

@@ -157,9 +157,9 @@ def _common(kinds, largest):
     Raises:
         pyarrow.ArrowException: there is none.
     """
-    zones = {kind.tz for kind in kinds if pa.types.is_timestamp(kind)}
-    if zones:
+    if any(map(pa.types.is_timestamp, kinds)):
         kinds = [pa.timestamp("s") if pa.types.is_date(kind) else kind for kind in kinds]
+    zones = {kind.tz for kind in kinds if pa.types.is_timestamp(kind)}
     if len(zones) > 1 and all(zones):  # the same instants
         kinds = [pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) else kind
                  for kind in kinds]

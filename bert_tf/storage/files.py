@@ -339,9 +339,12 @@ def append_text(path, text):
         raise
 
 
-def each(function, paths, *others):
-    """Return what `map` gives as a list; where paths are in a store, several at a time."""
+def each(function, paths, *others, stop=lambda: None):
+    """Return what `map` gives as a list; where paths are in a store, several at a time.
+
+    `stop` is called when an error or Ctrl-C ends that: what is being done then is waited for.
+    """
     paths = list(paths)
     if any(map(is_remote, paths)):
-        return object_store.each(function, paths, *others)
+        return object_store.each(function, paths, *others, stop=stop)
     return list(map(function, paths, *others))

@@ -64,7 +64,8 @@ def held(folder, wait=False, name=""):
     try:
         yield
     finally:
-        del _leases[folder]
+        if _leases.get(folder) is lease:  # not another thread's, which took over
+            del _leases[folder]
         lease.release()
 
 
@@ -178,7 +179,7 @@ class Lease:
                 raise
             if now["owner"] != self._owner:
                 raise _refusal(self.folder, now) from error
-            if not conditions:
+            if not conditions or now["mark"] == conditions.get("IfMatch"):
                 raise
             # It was written, and the answer was lost: the second attempt met the first one's lease.
         self._renewed = started

@@ -1,10 +1,12 @@
 """Manifests of stages: finished work is reused, other work never overwritten."""
 
+import concurrent.futures
 import contextlib
 import functools
 import hashlib
 import json
 import os
+import threading
 
 import tqdm
 
@@ -20,6 +22,7 @@ MAY_CHANGE = frozenset({
     "checkpoint_minutes", "keep_checkpoints"})
 _BLOCK = 1 << 20
 _BLOCKS = 64
+_this_thread = threading.local()
 _AGAIN = "--overwrite, which makes its files again"
 
 
@@ -63,8 +66,13 @@ def _samples(path, version):
 def _read_whole(path, version):
     """Return the digest of all of a file, read once for all stages as long as its `version`
     stays."""
+    digest = hashlib.blake2b(digest_size=16)
     with files.explained("read", path), files.open_stored(path) as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        while block := stream.read(_BLOCK):
+            if _this_thread.stopped.is_set():
+                raise concurrent.futures.CancelledError
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _facts(path, known=None, verify=False):
@@ -91,14 +99,16 @@ def _facts(path, known=None, verify=False):
 def _facts_of(paths, known, verify=False):
     """Return `_facts` of each file, with what is `known` of it; a bar is shown of what takes
     long."""
+    stopped = threading.Event()  # an error, or Ctrl-C, is not to wait for the other files
     with tqdm.tqdm(desc="reading inputs", total=len(paths), unit=" files", delay=2,
                    leave=False) as bar:
         def facts(path, before):
+            _this_thread.stopped = stopped
             found = _facts(path, before, verify)
             bar.update()
             return found
 
-        return files.each(facts, paths, known)
+        return files.each(facts, paths, known, stop=stopped.set)
 
 
 @functools.cache

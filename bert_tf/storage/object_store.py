@@ -208,10 +208,18 @@ def make_folder(path):
     check(path)
 
 
-def each(function, *arguments):
-    """Return the results of a function for each of several objects, some at a time."""
+def each(function, *arguments, stop=lambda: None):
+    """Return the results of a function for each of several objects, some at a time; see `files`."""
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(function, *arguments))
+        asked = [pool.submit(function, *each) for each in zip(*arguments, strict=False)]
+        try:
+            for answered in concurrent.futures.as_completed(asked):
+                answered.result()
+        except BaseException:
+            stop()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [each.result() for each in asked]
 
 
 def remove(path):

@@ -19,6 +19,10 @@ _OF_CLASSES = (
       "handle_chinese_chars": ("tokenize_chinese_chars", True)}),
     ("pre_tokenizer", "ByteLevel", ("Bart", "GPT2", "Roberta"),
      {"add_prefix_space": ("add_prefix_space", False)}))
+# Classes that put special tokens around a text, whatever their `tokenizer.json` says.
+_ADDING = {"Albert", "Bart", "Barthez", "Bert", "BigBird", "Camembert", "Deberta", "DebertaV2",
+           "DistilBert", "Electra", "FNet", "LayoutLM", "Longformer", "MBart", "MobileBert",
+           "MPNet", "RemBert", "Roberta", "XLMRoberta", "XLNet"}
 _THEIRS = {"tokenizer_class", "model_max_length", "added_tokens_decoder"}
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
          "pair_separators", "pair_types", "added_tokens", "final_separator", "initial_token",
@@ -83,8 +87,7 @@ def as_built(values, config):
 
     Returns: dict; `values` itself where nothing differs.
     """
-    stated = config.get("tokenizer_class")
-    name = str(stated).removesuffix("Fast").removesuffix("Tokenizer")
+    stated, name = config.get("tokenizer_class"), _class_name(config)
     for part, kind, classes, options in _OF_CLASSES:
         rules = values.get(part)
         first, _ = next(iter(options.values()))
@@ -94,6 +97,15 @@ def as_built(values, config):
                                 for option, (key, usual) in options.items()}}
             values = values if made == rules else {**values, part: made}
     return values
+
+
+def _class_name(config):
+    return str(config.get("tokenizer_class")).removesuffix("Fast").removesuffix("Tokenizer")
+
+
+def adds_tokens(config):
+    """Whether the class of the configuration puts special tokens around a text."""
+    return _class_name(config) in _ADDING
 
 
 def special_tokens(config, path):

@@ -121,8 +121,13 @@ def _damage_named(path):
 
 
 def _special(values, model, tokens, config, path):
-    bare = _NOTHING_AROUND if model["type"] == "BPE" else None
-    cls, sep, around = read_template(values.get("post_processor") or bare, tokens, path)
+    # As transformers 5 writes it; where no class is named it may be one that adds tokens.
+    bare = model["type"] == "BPE" and config.get("tokenizer_class") is not None
+    cls, sep, around = read_template(
+        values.get("post_processor") or (_NOTHING_AROUND if bare else None), tokens, path)
+    if cls is sep is None and hf_options.adds_tokens(config):
+        raise UnknownRules(explain(f"{path}: no special tokens around a text",
+                                   f"those of {config['tokenizer_class']}"))
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
     if sep is None:  # what ends a text that is written
         sep = hf_options.token(config, "eos_token", path) or (

@@ -9,6 +9,7 @@ import pytest
 from bert_tf.data import create
 from bert_tf.data.pretraining_input import PretrainingInput
 from bert_tf.errors import UsageError
+from bert_tf.tokenization.base import BaseTokenizer
 from bert_tf.tokenization.load import load_tokenizer
 
 
@@ -66,6 +67,15 @@ def test_a_finished_folder_is_reused_and_another_tokenizer_noticed(make, capsys)
     with pytest.raises(UsageError, match="other tokens around two segments.*full_sentences"):
         make("xlm_roberta_mlm", format="segment_pair", overwrite=True)
     make("deberta_v3_encoder", format="segment_pair", overwrite=True)
+
+
+def test_finished_examples_without_blanks_are_reused(make, monkeypatch):
+    """A run that an earlier version began goes on with what it learned from."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(BaseTokenizer, "blanks_in_pieces", lambda self: False)
+        made = make("roberta_tokens")[2]
+    assert "blank_between_sentences" not in made["options"] and make("roberta_tokens")[2] == made
+    assert make("roberta_tokens", overwrite=True)[2]["options"]["blank_between_sentences"]
 
 
 def test_a_flag_against_the_folder(make):

@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -316,3 +317,15 @@ def test_a_manifest_of_a_run_names_places_and_no_keys(monkeypatch):
 def test_a_full_local_disk_is_no_failure_of_the_store():
     with pytest.raises(OSError, match="No space left"), object_store.explained("read", "s3://b/a"):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_error_of_one_object_stops_the_others():
+    stopped = threading.Event()
+
+    def work(name):
+        if name == "bad":
+            raise BertTfError("bad")
+        assert stopped.wait(60)
+
+    with pytest.raises(BertTfError, match="bad"):
+        files.each(work, ["s3://b/1", "bad", "s3://b/2"], stop=stopped.set)

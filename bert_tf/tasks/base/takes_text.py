@@ -143,19 +143,24 @@ class TakesText:
         What they do is fixed in the graph that Keras keeps; of two ranks TensorFlow would make one
         that knows neither.
         """
-        now = len(self.weights), getattr(self, f"_ranks_of_{function}", ()), self.preprocessor and (
+        now = len(self.weights), self.preprocessor and (
             id(self.preprocessor), *self.preprocessor.reading().items())
         name = f"_reading_of_{function}"
-        before = getattr(self, name, now)
-        setattr(self, name, now)
-        return now != before
+        before, known = getattr(self, name, (now, {}))
+        given = getattr(self, f"_given_to_{function}", {})
+        anew = now != before or any(known.get(kinds, ranks) != ranks
+                                    for kinds, ranks in given.items())
+        setattr(self, name, (now, given if anew else known | given))
+        return anew
 
     def _note_ranks(self, function, *given):
-        """Keep the ranks of arrays, or of a dataset's batches, for `_reads_anew`."""
+        """Keep the ranks of arrays, or of a dataset's batches, for `_reads_anew`, and their kinds:
+        of other ones TensorFlow makes a graph beside the first."""
         specs = [getattr(part, "element_spec", part) for part in given]
-        setattr(self, f"_ranks_of_{function}", tuple(
-            tf.TensorShape(part.shape).rank for part in tf.nest.flatten(specs)
-            if hasattr(part, "shape")))
+        arrays = [part for part in tf.nest.flatten(specs) if hasattr(part, "shape")]
+        kinds = "".join(np.dtype(tf.as_dtype(array.dtype).as_numpy_dtype).kind for array in arrays)
+        setattr(self, f"_given_to_{function}", {
+            kinds: [tf.TensorShape(array.shape).rank for array in arrays]})
 
     def _prepared(self, inputs):
         return text_tensors(inputs, getattr(self.preprocessor, "tokenizer", None))

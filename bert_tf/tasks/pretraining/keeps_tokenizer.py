@@ -37,7 +37,7 @@ class KeepsTokenizer:
             first = first.flat[0]
         if isinstance(first, str):
             raise UsageError(explain(f"{self.name} was given text", "a dict of token ids",
-                                     f"{self.text_method}(texts)"))
+                                     self.text_method and f"{self.text_method}(texts)"))
         return x
 
     def need_tokenizer(self):

@@ -119,9 +119,9 @@ class LanguageModel(KeepsTokenizer, Objective):
     def score(self, texts, batch_size=32):
         """Compute the log-probability of texts, each with its end, and their perplexity.
 
-        A text stands between the tokens that begin and end one (`[CLS]` and `[SEP]`), and is
-        predicted with its end, as in training. One that is longer than the window is read in
-        windows that overlap by half.
+        A text stands between the tokenizer's `[CLS]` and `[SEP]`, however these are called, and
+        is predicted with its end. One that is longer than the model reads is read in windows that
+        overlap by half; a smaller `batch_size` takes less memory.
 
         Args:
             texts: a str, or a list of them.

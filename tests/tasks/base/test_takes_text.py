@@ -85,6 +85,17 @@ def test_inputs_and_labels_of_another_rank_are_read_anew():
     assert model.test_on_batch(batch, soft) == pytest.approx(expected)
 
 
+def test_texts_and_ids_in_turn_are_traced_once_each(monkeypatch):
+    traced, model = [], classifier()
+    step = model.predict_step
+    monkeypatch.setattr(model, "predict_step", lambda data: traced.append(1) or step(data))
+    ids = pack_words([["a", "b"], ["c"]])
+    for _ in range(3):
+        model.predict(["a b", "c"], verbose=0)
+        model.predict(ids, verbose=0)
+    assert len(traced) == 2
+
+
 def test_no_rows_of_ids_have_no_outputs():
     """Keras ended in an UnboundLocalError."""
     none = {name: ids[:0] for name, ids in pack_words([["a", "b"]]).items()}
