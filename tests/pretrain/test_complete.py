@@ -82,7 +82,7 @@ def test_learning_rates(flags, rate):
     ("--family gpt --format segment_pair", "type_vocab_size=0; try --format full_sentences"),
     ("--family albert --objective lm",
      "only bert, gpt, gpt2, qwen3 and gemma3 have a left-to-right form"),
-    ("--family albert --preset mini", "preset='mini' is unknown; expected one of tiny, base"),
+    ("--family electra --preset mini", "preset='mini' is unknown; expected one of tiny, small"),
     ("--family roberta --seq_length 512 --config roberta.json",
      "more than the model's 98 positions"),
     ("--config causal.json --objective mlm", "attention='causal' hides what follows it; try "
@@ -114,6 +114,8 @@ def test_learning_rates(flags, rate):
 ])
 def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # What is not refused is not trained.
+    monkeypatch.setattr("bert_tf.pretrain.run.PretrainingRun.train", None)
     configs = {"bert": {"family": "bert"}, "causal": {"family": "bert", "attention": "causal"},
                "bilstm": {"family": "bert", "attention": "causal", "bilstm": True},
                "conv": {"family": "bert", "feed_forward": "conv", "conv_kernel_size": 3},
