@@ -121,8 +121,8 @@ def _damage_named(path):
 
 
 def _special(values, model, tokens, config, path):
-    # As transformers 5 writes it; where no class is named it may be one that adds tokens.
-    bare = model["type"] == "BPE" and config.get("tokenizer_class") is not None
+    # As transformers 5 writes it; what names a `cls_token` would put it there.
+    bare = model["type"] == "BPE" and not (config.get("cls_token") or config.get("sep_token"))
     cls, sep, around = read_template(
         values.get("post_processor") or (_NOTHING_AROUND if bare else None), tokens, path)
     if cls is sep is None and hf_options.adds_tokens(config):

@@ -64,10 +64,7 @@ def test_a_file_of_all_rules(processor, config, values, tmp_path):
     values["post_processor"] = processor
     read = load(tmp_path, values, config)
     check(read, values)
-    saved, written, _ = both_ways(read, tmp_path, "PreTrainedTokenizerFast")
-    for other in (saved, written):
-        check(other, values)
-        assert other.options == read.options
+    both_ways(read, tmp_path, "PreTrainedTokenizerFast")
     stated = json.loads((tmp_path / "theirs" / "tokenizer_config.json").read_text())
     assert {role: stated.get(role) for role in (*ROLES, "pad_token", "mask_token")} == {
         **ROLES, "pad_token": END, "mask_token": None}
@@ -88,6 +85,16 @@ def test_what_the_configuration_of_classic_files_says(values, tmp_path):
     assert vocabulary.special_tokens == ("The", END, END, END, END) and found.add_prefix_space
     assert found.encode("a") == [vocabulary.cls_id, *found.tokenize([" a"]).to_list()[0]]
     assert found.encode("a", "b") == found.encode("a") + found.encode("b")
+
+
+@pytest.mark.parametrize(("processor", "config"), [
+    (NOTHING, {"tokenizer_class": "RobertaTokenizer"}),
+    (None, {"tokenizer_class": "RobertaTokenizer"}), (None, {"cls_token": END, "sep_token": END})])
+def test_a_file_beside_a_class_that_adds_tokens(processor, config, values, tmp_path):
+    """That class puts them around a text, though the file does not."""
+    values["post_processor"] = processor
+    with pytest.raises(NoTextError, match="special tokens around|post_processor"):
+        load(tmp_path, values, config)
 
 
 def test_another_kind_of_file_runs_in_python(tmp_path):
