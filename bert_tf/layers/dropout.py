@@ -51,7 +51,8 @@ class Dropout(Layer):
         return dropped(inputs)
 
     def product(self, inputs, values, training=False):
-        """Drop elements of `inputs […, M, K]` if `training`, then multiply by `values […, K, N]`.
+        """Drop elements of `inputs [batch, …, M, K]` if `training`, then multiply by
+        `values [batch, …, K, N]`: `[batch, …, M, N]`, all of the compute type.
 
         For the gradient the inputs and the mask are kept, not also what is left of the inputs.
         """

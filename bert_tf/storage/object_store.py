@@ -211,7 +211,7 @@ def make_folder(path):
 def each(function, *arguments, stop=lambda: None):
     """Return the results of a function for each of several objects, some at a time; see `files`."""
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        asked = [pool.submit(function, *each) for each in zip(*arguments, strict=False)]
+        asked = [pool.submit(function, *args) for args in zip(*arguments, strict=True)]
         try:
             for answered in concurrent.futures.as_completed(asked):
                 answered.result()
@@ -219,7 +219,7 @@ def each(function, *arguments, stop=lambda: None):
             stop()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [each.result() for each in asked]
+    return [answered.result() for answered in asked]
 
 
 def remove(path):

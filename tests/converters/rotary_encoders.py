@@ -3,7 +3,9 @@
 import json
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
+
+from bert_tf.converters import hf_safetensors
 
 EPSILON = 1e-12
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(25))]
@@ -76,3 +78,13 @@ def as_inputs(ids, segments, mask, positions):
     return {name: value.astype(np.int32) for name, value in (
         ("input_word_ids", ids), ("input_mask", mask), ("input_type_ids", segments),
         ("masked_lm_positions", positions))}
+
+
+def check_written(checkpoint, tensors, folder):
+    """Check that a checkpoint read of `tensors` is written as the same bytes, and read alike."""
+    hf_safetensors.write(checkpoint, str(folder))
+    written = load_file(folder / "model.safetensors")
+    assert {each: value.tobytes() for each, value in written.items()} == {
+        each: value.tobytes() for each, value in tensors.items()}
+    again = hf_safetensors.read(str(folder))
+    assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
