@@ -55,15 +55,20 @@ class Intermediate(Layer):
         if self.layer_norm is not None:
             self.layer_norm.build(inputs_shape)
 
-    def call(self, inputs, training=False, layout=None):
-        """Map `[…, hidden]` to `[…, intermediate]`."""
+    def call(self, inputs, training=False, layout=None, activated=True):
+        """Map `[…, hidden]` to `[…, intermediate]`; or to what `activate` makes that of."""
         if self.layer_norm is not None:
             inputs = self.layer_norm(inputs)
-        if self.kernel_size is not None:
-            return self.activation(self.dense(inputs, layout.sequence_ids), training)
-        if not self.gated:
+        if activated and self.kernel_size is None and not self.gated:
             return self.dense.activated(inputs, self.activation, training)
-        outputs = self.dense(inputs)
+        args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
+        outputs = self.dense(*args)
+        return self.activate(outputs, training) if activated else outputs
+
+    def activate(self, outputs, training=False):
+        """Apply the activation, and the gate, to the dense layer's outputs."""
+        if not self.gated:
+            return self.activation(outputs, training)
         outputs, gate = tf.split(outputs, 2, axis=-1)
         return self.activation(outputs, training) * gate
 
@@ -75,7 +80,8 @@ class Output(Layer):
     Ends both halves of a block: after self-attention and after `Intermediate`.
 
     Call: `[…, in]` and the residual `[…, hidden]` -> `[…, hidden]`, of a convolution as of
-    `Intermediate`.
+    `Intermediate`. With `activate`, a function, the dense layer is given what that makes of the
+    inputs; the gradient makes it once more, so that only the inputs are kept for it.
 
     Args:
         hidden_size: width of the output.
@@ -110,10 +116,15 @@ class Output(Layer):
         if self.layer_norm is not None:
             self.layer_norm.build(hidden_shape)
 
-    def call(self, inputs, residual, training=False, layout=None):
+    def call(self, inputs, residual, training=False, layout=None, activate=None):
         """Map `[…, in]` to `[…, hidden]` and add the residual; of tokens with their `layout`."""
-        args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
-        hidden = self.dropout(self.dense(*args), training=training, layout=layout)
+        args = () if self.kernel_size is None else (layout.sequence_ids,)
+        if activate is None:
+            hidden = self.dense(inputs, *args)
+        else:
+            hidden = tf.recompute_grad(
+                lambda inputs: self.dense(activate(inputs, training), *args))(inputs)
+        hidden = self.dropout(hidden, training=training, layout=layout)
         if self.layer_norm is None:
             return hidden + residual
         return (self.layer_norm(hidden) + residual if self.norm_first

@@ -134,7 +134,9 @@ class TransformerBlock(Layer):
                                 return_attention_probs=return_attention_probs, relative=relative)
         tokens, probs = tokens if return_attention_probs else (tokens, [None])
         of_tokens = own.of_first if first_only else own
-        intermediate = self.intermediate(tokens, training=training, layout=of_tokens)
-        output = self.block_output(intermediate, tokens, training=training, layout=of_tokens)
+        intermediate = self.intermediate(tokens, training=training, layout=of_tokens,
+                                         activated=not training)
+        output = self.block_output(intermediate, tokens, training=training, layout=of_tokens,
+                                   activate=self.intermediate.activate if training else None)
         output, probs = as_called(output, probs, own, layout, first_only)
         return (output, probs) if return_attention_probs else output
