@@ -14,7 +14,6 @@ interrupted run resumes.
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import os
 import sys
 
@@ -24,9 +23,10 @@ import tqdm
 from bert_tf import cli
 from bert_tf.data.table_form import TableForm
 from bert_tf.data.table_options import CorpusOptions
+from bert_tf.data.text_copies import text_hashes
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import POSITIVE, REQUIRED, Range, SeedOptions, WriteOptions, option, takes
-from bert_tf.retrieval.negatives import SAMPLINGS, NegativeRule, same_text
+from bert_tf.retrieval.negatives import SAMPLINGS, NegativeRule
 from bert_tf.storage import files, locks, manifest, staging
 
 _RECORD, _WORK = ".manifest.json", ".vectors"  # after the output's name
@@ -283,7 +283,7 @@ def _print_notes(notes):
 
 
 def _key(text):
-    return hashlib.blake2b(same_text(text).encode(), digest_size=8).digest()
+    return int(text_hashes([text])[0])
 
 
 def _parser():

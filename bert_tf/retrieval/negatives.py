@@ -1,7 +1,6 @@
 """Which of the passages found for a query are its hard negatives."""
 
 import dataclasses
-import unicodedata
 
 import numpy as np
 
@@ -64,8 +63,3 @@ class NegativeRule:
         if self.sampling == "random" and len(places) > self.number:
             places = generator.choice(places, self.number, replace=False)
         return np.sort(places[:self.number])
-
-
-def same_text(text):
-    """Return what texts have in common that differ in case, width and blanks alone."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from bert_tf.data.tables import BadRow
 from bert_tf.data.task_input import Features, Ragged, Shared, TaskInput
+from bert_tf.data.text_copies import normal_form
 from bert_tf.errors import UsageError, explain
-from bert_tf.retrieval.negatives import same_text
 from bert_tf.retrieval.prompts import PASSAGE, QUERY, prompted
 from bert_tf.tasks.base.text_features import read_texts, truncated_rows
 from bert_tf.tasks.embedding.check import KINDS, kind_of
@@ -38,8 +38,8 @@ class TextTable:
 
     def same(self, kind, text):
         """Return what a text has in common with those of its role that differ from it in case,
-        width and blanks alone: see `same_text`."""
-        return self._read(kind, same_text(text))
+        width and blanks alone: see `normal_form`."""
+        return self._read(kind, normal_form(text))
 
     def _read(self, kind, text):
         return tuple(prompted(prompts, kind, text) for prompts in self.prompts)

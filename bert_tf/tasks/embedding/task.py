@@ -4,9 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.task_input import Features
+from bert_tf.data.text_copies import normal_form
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.metrics import chance_notes, metrics_of_ranks
-from bert_tf.retrieval.negatives import same_text
 from bert_tf.retrieval.prompts import ROLES
 from bert_tf.retrieval.search import of_length_1
 from bert_tf.shapes import check_finite
@@ -179,7 +179,7 @@ class Embedding(TaskType):
             return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
         if "ranks" not in predictions[0]:
             return []
-        texts = {same_text(text) for example in examples for text in example.texts[1:]}
+        texts = {normal_form(text) for example in examples for text in example.texts[1:]}
         return chance_notes(metrics, [(len(texts), len(line["ranks"])) for line in predictions])
 
 

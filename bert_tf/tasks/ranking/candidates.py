@@ -5,8 +5,8 @@ import zlib
 
 import numpy as np
 
+from bert_tf.data.text_copies import normal_form
 from bert_tf.errors import BertTfError, explain
-from bert_tf.retrieval.negatives import same_text
 
 
 class Candidates:
@@ -33,10 +33,10 @@ class Candidates:
             self.relevant[query].add(query)
         alike, self.not_drawn = collections.defaultdict(set), collections.defaultdict(set)
         for text in self.pool:
-            alike[same_text(text)].add(text)
+            alike[normal_form(text)].add(text)
         for query, texts in self.relevant.items():
             for text in (query, *texts):
-                self.not_drawn[same_text(query)] |= alike.get(same_text(text), set())
+                self.not_drawn[normal_form(query)] |= alike.get(normal_form(text), set())
 
     def negatives(self, example, count):
         """Return the negatives of an example in its file, or else `count` drawn from the others.
@@ -48,7 +48,7 @@ class Candidates:
         own = [text for text in example.negatives if text not in relevant]
         if own:
             return own
-        not_drawn = self.not_drawn[same_text(example.query)]
+        not_drawn = self.not_drawn[normal_form(example.query)]
         drawn = self._random(example).choice(
             len(self.pool), min(len(self.pool), count + len(not_drawn)), replace=False)
         found = [self.pool[place] for place in drawn if self.pool[place] not in not_drawn][:count]
