@@ -1,6 +1,6 @@
 """Hugging Face folders: config.json, safetensors or pytorch_model.bin, tokenizer files.
 
-Models of `hf_classes.MODELS` as transformers 4 and 5 save them; a folder with the subfolders
+Models of `hf_classes` as transformers 4 and 5 save them; a folder with the subfolders
 `discriminator` and `generator` is one ELECTRA model of both.
 """
 
@@ -120,8 +120,8 @@ def _read_model(folder, task=None, further=()):
     if task["task"] in ("classifier", "tagger"):
         task = {**task, **hf_config.read_classes(values, source, task["task"])}
     pooler = f"{PREFIXES[family]}pooler."
-    # Files of older versions hold one that their classifier does not use.
     own_head = hf_bert.has_own_head(values, task)
+    # Files of older versions hold one that their classifier does not use.
     pooled = not own_head and _needs_pooler(family, task) or task["task"] != "classifier" and any(
         pooler in name for name in tensors)
     config = hf_config.read_config(values, source, pooled, task == MASKED_LM)
