@@ -29,13 +29,16 @@ def _left_to_right(language_model, classifier, encoder):
             (ENCODER, encoder, ()))
 
 
+def _like_bert(name):
+    """The rows of BERT and of what is read as one."""
+    return (({"task": "pretraining", "sentence_task": "next_sentence"}, f"{name}ForPreTraining",
+             ("cls.predictions.", "cls.seq_relationship.")),
+            *_classes(name, ("cls.predictions.",)))
+
+
 # Task, their class for it, and the beginnings of the names of its head's tensors.
 MODELS = {
-    "bert": (
-        ({"task": "pretraining", "sentence_task": "next_sentence"}, "BertForPreTraining",
-         ("cls.predictions.", "cls.seq_relationship.")),
-        *_classes("Bert", ("cls.predictions.",)),
-    ),
+    "bert": _like_bert("Bert"),
     "roberta": _classes("Roberta", ("lm_head.",)),
     "xlm_roberta": _classes("XLMRoberta", ("lm_head.",)),
     "camembert": _classes("Camembert", ("lm_head.",)),
@@ -72,3 +75,5 @@ MODELS = {
     "nomic_bert": (*_classes("NomicBert", ("cls.predictions.",))[:-1],
                    (MASKED_LM, "NomicBertForPreTraining", ("cls.predictions.",))),
 }
+# The same of folders that are read as another family; BigBird's head of questions has layers.
+READ_ONLY = {"ernie": _like_bert("Ernie"), "big_bird": _like_bert("BigBird")[:-1]}

@@ -1,16 +1,17 @@
 """Hugging Face's `config.json` in our fields, and back."""
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters import cross_encoder, hf_architectures, hf_gpt
+from bert_tf.converters import cross_encoder, hf_architectures, hf_bert, hf_gpt
 from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.converters.hf_architectures import BERT_BASE, KEYS_OF_BERT
 from bert_tf.converters.hf_keys import check_keys
 from bert_tf.errors import UsageError, explain
 from bert_tf.family_defaults import FAMILY_DEFAULTS
 
-FAMILIES = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
-            **hf_architectures.MODEL_TYPES}  # model_type -> family
-_MODEL_TYPES = {family: model_type for model_type, family in FAMILIES.items()}
+_WRITTEN = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
+            **hf_architectures.MODEL_TYPES}
+FAMILIES = {**_WRITTEN, **hf_bert.MODEL_TYPES}  # model_type -> family
+_MODEL_TYPES = {family: model_type for model_type, family in _WRITTEN.items()}
 # Our field -> their key.
 _KEYS = {
     "bert": KEYS_OF_BERT, "roberta": KEYS_OF_BERT,
@@ -76,7 +77,8 @@ def read_config(values, source, pooled, masked_lm):
     """
     family = family_of(values, source)
     values = hf_architectures.renamed(family, values)
-    own = hf_architectures.known(family)  # which the family has a say of its own on
+    # Which the family has a say of its own on.
+    own = (*hf_architectures.known(family), *hf_bert.DEFAULTS.get(values["model_type"], ()))
     for key, right in _ONLY.items():
         if key not in own and values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))

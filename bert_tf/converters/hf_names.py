@@ -7,6 +7,7 @@ from bert_tf.converters.name_table import (
     STACKED,
     TRANSPOSED,
     Row,
+    with_first_row,
 )
 
 
@@ -313,3 +314,18 @@ def rows_of(config):
     """The table of a `ModelConfig`."""
     gated = config.family == "t5" and config.feed_forward == "gated"
     return _GATED_T5 if gated else ROWS[config.family]
+
+
+TASK_TYPES = "bert.embeddings.task_type_embeddings.weight"  # ERNIE's
+
+
+def rows_read(config, values):
+    """The table of a `ModelConfig` for the folder with these `values` of a `config.json`."""
+    further = ()
+    if values["model_type"] == "big_bird":
+        further = (*_dense("bert/pooler/dense", "bert.pooler"), *_OWN_DENSE)
+    elif values.get("use_task_id"):
+        further = (Row("bert/embeddings/token_type_embeddings",
+                       ("bert.embeddings.token_type_embeddings.weight", TASK_TYPES),
+                       with_first_row(values["task_type_vocab_size"])),)
+    return (*further, *rows_of(config))

@@ -1,6 +1,6 @@
 """Hugging Face folders: config.json, safetensors or pytorch_model.bin, tokenizer files.
 
-Models of `hf_classes.MODELS` as transformers 4 and 5 save them; a folder with the subfolders
+Models of `hf_classes` as transformers 4 and 5 save them; a folder with the subfolders
 `discriminator` and `generator` is one ELECTRA model of both.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 from bert_tf.config import ModelConfig
 from bert_tf.converters import (
     cross_encoder,
+    hf_bert,
     hf_causal,
     hf_config,
     hf_reading,
@@ -21,8 +22,8 @@ from bert_tf.converters import (
 )
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
-from bert_tf.converters.hf_classes import ENCODER, LABELLED, MASKED_LM, MODELS
-from bert_tf.converters.hf_names import PREFIXES, rows_of
+from bert_tf.converters.hf_classes import ENCODER, LABELLED, MASKED_LM, MODELS, READ_ONLY
+from bert_tf.converters.hf_names import PREFIXES, TASK_TYPES, rows_of, rows_read
 from bert_tf.converters.hf_spellings import usual_names
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.name_table import to_ours, to_theirs
@@ -109,23 +110,30 @@ def _read_model(folder, task=None, further=()):
     source = os.path.join(folder, CONFIG)
     values = _read_object(folder)
     family = hf_config.family_of(values, source)
+    values = hf_bert.filled(values, source)
+    classes = READ_ONLY.get(values["model_type"], MODELS[family])
     _refuse_other_pickles(folder)
     tensors, dropped = usual_names(weight_files.read_folder(folder), family, folder,
                                    hf_causal.ties(family, values))
-    heads = () if task is None else [f"{head}*" for row in MODELS[family] for head in row[2]]
-    task = task or _judge_task(values, family, tensors, source)
+    heads = () if task is None else [f"{head}*" for row in classes for head in row[2]]
+    task = task or _judge_task(values, classes, tensors, source)
     if task["task"] in ("classifier", "tagger"):
         task = {**task, **hf_config.read_classes(values, source, task["task"])}
     pooler = f"{PREFIXES[family]}pooler."
+    own_head = hf_bert.has_own_head(values, task)
     # Files of older versions hold one that their classifier does not use.
-    pooled = _needs_pooler(family, task) or task["task"] != "classifier" and any(
+    pooled = not own_head and _needs_pooler(family, task) or task["task"] != "classifier" and any(
         pooler in name for name in tensors)
     config = hf_config.read_config(values, source, pooled, task == MASKED_LM)
-    ours, left = to_ours(rows_of(config), tensors, parameter_shapes(config, task), folder,
-                         [*heads, *further, *([] if pooled else [f"{pooler}*"])])
+    if own_head:
+        config = config.replace(label_head="dense", label_act=config.hidden_act)
+    unread = [*heads, *further, *([] if pooled else [f"{pooler}*"]),
+              *([TASK_TYPES] if values["model_type"] == "ernie" else [])]
+    ours, left = to_ours(rows_read(config, values), tensors, parameter_shapes(config, task), folder,
+                         unread)
     tokenizer = tokenizer_files.tokenizer_folder(folder)
     return Checkpoint(config, task, ours, tokenizer, dropped + left,
-                      tokenizer_files.casing_notes(tokenizer))
+                      (*hf_bert.notes(values), *tokenizer_files.casing_notes(tokenizer)))
 
 
 def write_model(checkpoint, folder):
@@ -208,10 +216,9 @@ def _refuse_other_pickles(folder):
             refuse_pickle(os.path.join(folder, name))
 
 
-def _judge_task(values, family, tensors, source):
+def _judge_task(values, rows, tensors, source):
     """The task that the architecture names, or a richer one whose heads the file holds too."""
-    rows = MODELS[family]
-    stated = values.get("architectures") or [rows[-1][1] if family == "gpt" else ""]
+    stated = values.get("architectures") or [rows[-1][1] if rows == MODELS["gpt"] else ""]
     named = [row for row in rows if [row[1]] == stated]
     plain = [row for row in rows if row[0]["task"] not in LABELLED]
     if not named and stated != [""]:

@@ -73,6 +73,12 @@ EXCHANGED = Layout(
     lambda arrays, shapes: [np.roll(arrays[0].T, arrays[0].shape[0] // 2, axis=1)])
 
 
+def with_first_row(rows):
+    """Ours `[N, H]`, read only, is one of theirs and row 0 of another `[rows, H]`, added to all."""
+    return Layout(lambda shapes: [shapes[0], (rows, shapes[0][1])], None,
+                  lambda arrays, shapes: [arrays[0] + arrays[1][0]])
+
+
 class Row(NamedTuple):
     """Our name or names for what theirs, one or several, hold, and how the arrays differ."""
 

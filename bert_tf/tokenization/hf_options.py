@@ -10,6 +10,7 @@ _CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's, where nothing is said
 CHARACTERS_PER_WORD = 100  # of a word at most
 _TYPES = "token_type_ids"
+_WITHOUT_TYPES = {"BigBird"}  # classes that make none, whatever their `tokenizer.json` says
 # Rules that some classes of transformers make of the configuration, whatever `tokenizer.json` has:
 # where they stand there, their type, the classes, and for each option its key and usual value; the
 # first key is of these classes alone.
@@ -149,7 +150,9 @@ def of_gpt2(config, path):
 def has_types(config):
     """Whether the second segment of a pair is told from the first, as far as anything is said."""
     names = config.get("model_input_names")
-    return not isinstance(names, list) or _TYPES in names
+    if isinstance(names, list):
+        return _TYPES in names
+    return _class_name(config) not in _WITHOUT_TYPES
 
 
 def decoded_tokens(entries, special, path):

@@ -276,6 +276,16 @@ def test_special_tokens_of_other_rules_are_those_of_the_file(tmp_path, other):
     assert load_tokenizer(str(tmp_path / "saved")).encode("ab", "b") == [2, 7, 3, 3, 6, 3]
 
 
+@pytest.mark.parametrize(("config", "types"), [
+    ({"tokenizer_class": "BertTokenizer"}, True), ({"tokenizer_class": "BigBirdTokenizer"}, False),
+    ({"tokenizer_class": "BigBirdTokenizer",
+      "model_input_names": ["input_ids", "token_type_ids"]}, True)])
+def test_token_types_are_those_of_the_class(tmp_path, config, types):
+    values = to_json(Tokenizer(Vocabulary([*BERT_SPECIALS, "the"]), True, True,
+                               normalization="huggingface"))
+    assert load(tmp_path, values, config).vocabulary.pair_types is types
+
+
 @pytest.mark.parametrize("processor", [None, {
     "type": "TemplateProcessing", "special_tokens": {},
     "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
