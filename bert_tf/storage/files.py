@@ -18,6 +18,7 @@ from bert_tf.storage import disk, encodings, lease, object_store, staging
 from bert_tf.storage.file_forms import is_compressed, refuse_packed, suffix  # noqa: F401
 from bert_tf.storage.object_store import is_remote  # noqa: F401
 
+
 def _place(path):
     return object_store if is_remote(path) else disk
 
@@ -87,10 +88,9 @@ def open_stored(path):
 def read_ranges(path, ranges, at_once=8):
     """Yield the bytes of a file as they are stored from each `start` to before `end`, or to its
     end; from a store these alone are read, `at_once` of them in memory."""
-    for first in range(0, len(ranges), at_once):
+    for i in range(0, len(ranges), at_once):
         with explained("read", path):
-            yield from _place(path).read_ranges(
-                [(path, *each) for each in ranges[first:first + at_once]])
+            yield from _place(path).read_ranges([(path, *each) for each in ranges[i:i + at_once]])
 
 
 def open_binary(path):

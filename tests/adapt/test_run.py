@@ -202,5 +202,6 @@ def test_other_text_from_standard_input_is_refused_before_it_replaces_any(folder
     manifest.write(str(made / run_module._RECORD), {"new_pieces": 0})
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(b"other text\n")))
     with pytest.raises(UsageError, match="12 steps of training would be lost"):
-        run(folder, "piped", "--input", "-", "--overwrite", "--new_pieces", "9", "--train_steps", "0")
+        run(folder, "piped", "--input", "-", "--new_pieces", "9", "--train_steps", "0",
+            "--overwrite")
     assert (made / "stdin.txt").read_text() == TEXT
