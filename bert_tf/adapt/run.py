@@ -61,7 +61,8 @@ class AdaptationRun(RunFolder):
         files.make_folder(self.path())
         files.clean_temporary(self.path())
         inputs = expand_inputs(options.input, self.path(), options.overwrite,
-                               [excluded_file(text)[0] for text in options.exclude])
+                               [excluded_file(text)[0] for text in options.exclude],
+                               self.refuse_loss)
         mark = self.claim(inputs)
         adapted = self.adapt(checkpoint, inputs, mark)
         print("\n".join(told(adapted)), flush=True)

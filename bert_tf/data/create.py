@@ -59,6 +59,16 @@ def create_examples(config):
             there, or an extra is missing.
         BertTfError: the text does not do, the disk is full, a process died.
     """
+    return make_examples(config)
+
+
+def make_examples(config, ready=lambda: None):
+    """Do the work of `create_examples`, and return and raise what it does.
+
+    Args:
+        config: `CreateDataConfig`.
+        ready: as of `manifest.resumed`.
+    """
     beam = beam_module(config, "bert_tf.data.beam_runner")
     make_shards = beam.maker_of_shards(list(config.beam_options)) if beam else _make_locally
     exclude = [excluded_file(text) for text in config.exclude]
@@ -94,7 +104,7 @@ def create_examples(config):
     if overwrite and options.masking == "dynamic":
         _keep_records(os.path.join(output_dir, MANIFEST), stated, sources, config.verify_inputs)
     before = manifest.resumed(output_dir, MANIFEST, _STARTED, stated, sources, overwrite,
-                              config.verify_inputs, **stage)
+                              config.verify_inputs, **stage, ready=ready)
     if before:
         if progress:
             print(f"{output_dir}: reusing the examples that are there", file=sys.stderr)

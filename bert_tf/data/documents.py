@@ -201,7 +201,7 @@ def check_names(paths):
                                      "objects with the field text, one a line (.jsonl)"))
 
 
-def expand_inputs(patterns, folder, overwrite=False, apart=()):
+def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: None):
     """Return the paths of the texts that the user's `--input` names.
 
     Args:
@@ -212,6 +212,7 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
         overwrite: replace other text that was written there before.
         apart: files that are no text to train on, such as the vocabulary and what is excluded:
             they are left out, which is told.
+        ready: function that refuses what would be lost; called before `overwrite` replaces text.
 
     Raises:
         UsageError: there is other text from standard input, or a pattern matches no file, or a
@@ -229,10 +230,12 @@ def expand_inputs(patterns, folder, overwrite=False, apart=()):
                 if not sum(any(map(str.strip, lines))
                            for lines in line_blocks(stream, "standard input")):
                     raise _without_text("standard input", "what comes before the pipe alone")
-            if not overwrite and files.exists(spool) and not _are_same(temporary, spool):
-                raise UsageError(explain(
-                    f"{spool} holds other text from standard input than there is now",
-                    attempt="another output folder, or --overwrite"))
+            if files.exists(spool) and not _are_same(temporary, spool):
+                if not overwrite:
+                    raise UsageError(explain(
+                        f"{spool} holds other text from standard input than there is now",
+                        attempt="another output folder, or --overwrite"))
+                ready()
     patterns = [spool if pattern == "-" else pattern for pattern in patterns]
     paths, beside = files.expand(patterns), {*map(files.resolved, apart)}
     paths = _without(paths, "written by a run", lambda path: (

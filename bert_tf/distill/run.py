@@ -68,7 +68,8 @@ class DistillationRun(RunFolder):
     def finish(self):
         """Do what is missing; return `(metrics, version)`: held out, and the SavedModel's path."""
         files.clean_temporary(files.make_folder(self.path()))
-        inputs = expand_inputs(self.options.input, self.path(), self.options.overwrite)
+        inputs = expand_inputs(self.options.input, self.path(), self.options.overwrite,
+                               ready=self.refuse_loss)
         self.claim(inputs)
         if not files.exists(self.path(RESULTS)):
             tf.config.experimental.enable_op_determinism()

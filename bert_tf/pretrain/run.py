@@ -14,12 +14,12 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters.formats import read_model
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data import python_prose
-from bert_tf.data.create import MANIFEST, create_examples, is_made_of
+from bert_tf.data.create import MANIFEST, is_made_of, make_examples
 from bert_tf.data.documents import expand_inputs
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
 from bert_tf.data.skipped import excluded_file
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import generator_config
 from bert_tf.pretrain.baselines import baselines
@@ -117,7 +117,7 @@ class PretrainingRun(MakesVocabulary, RunFolder):
         files.clean_temporary(files.make_folder(self.path()))
         if self.options.input:
             return expand_inputs(self.options.input, self.path(), self.options.overwrite,
-                                 source_files(self.stated()))
+                                 source_files(self.stated()), self.refuse_loss)
         path = self.path("python_prose.txt")
         files.write_text(path, python_prose.text())
         return [path]
@@ -174,8 +174,19 @@ class PretrainingRun(MakesVocabulary, RunFolder):
             own = self.tokenizer_folder()
             vocab = self.path(VOCABULARY_NAME) if own == self.path() else own
             options |= dict.fromkeys(self.options.text_options())  # they stand beside it
-        create_examples(**{**options, "input": inputs, "split": self.split, "vocab": vocab,
-                           "output_dir": data})
+        make_examples(CreateDataConfig(**{**options, "input": inputs, "split": self.split,
+                                          "vocab": vocab, "output_dir": data}),
+                      self.discard_learned)
+
+    def discard_learned(self):
+        """Delete what was learned from examples that others are to replace under --overwrite, as
+        those of an earlier version; refuse it where checkpoints would be lost."""
+        try:
+            manifest.read(self.path("data", MANIFEST))
+        except BertTfError:  # none is there, or it is damaged: the same are made again
+            return
+        self.clear([name for name in _MADE_BY_TRAINING if name != "init"],
+                   attempt="leaving --overwrite out, which keeps the examples that are there")
 
     def train(self):
         """Train, save the model folder, and return the held-out losses and metrics."""

@@ -161,11 +161,12 @@ class Checkpoints:
         return None
 
 
-def refuse_loss(folders):
+def refuse_loss(folders, attempt="another output folder"):
     """Refuse to delete checkpoints.
 
     Args:
         folders: those that checkpoints may be in.
+        attempt: what keeps them.
 
     Raises:
         UsageError: some are; it says how many steps would be lost.
@@ -175,7 +176,7 @@ def refuse_loss(folders):
         raise UsageError(explain(
             f"--overwrite would delete the checkpoints in {', '.join(steps)}: "
             f"{sum(steps.values()):,} steps of training would be lost",
-            attempt="another output folder, or --overwrite --discard_checkpoints"))
+            attempt=f"{attempt}, or --overwrite --discard_checkpoints"))
 
 
 def run_variables(model, optimizer, average=None):

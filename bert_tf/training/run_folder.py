@@ -28,8 +28,17 @@ class RunFolder(OutputFolder):
         Raises:
             UsageError: checkpoints would be lost, and nobody said that they may.
         """
-        if not self.options.discard_checkpoints:
-            refuse_loss([self.path("checkpoints")])
+        self.clear(made)
+        return manifest.write(record, stated, inputs, **facts)
+
+    def clear(self, made, **more):
+        """Delete what is `made`, by its names, unless `refuse_loss` with `more` says no."""
+        self.refuse_loss(**more)
         for name in made:
             files.remove(self.path(name))
-        return manifest.write(record, stated, inputs, **facts)
+
+    def refuse_loss(self, **more):
+        """Refuse, as `checkpoint.refuse_loss` with `more`, that checkpoints are lost, unless they
+        may."""
+        if not self.options.discard_checkpoints:
+            refuse_loss([self.path("checkpoints")], **more)

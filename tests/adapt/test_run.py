@@ -1,6 +1,8 @@
 """Adaptation from its command line: vocabulary, training, what stays, going on, refusing."""
 
+import io
 import re
+import types
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from bert_tf.load import from_pretrained
 from bert_tf.models.families import build_encoder
 from bert_tf.pretrain import run as pretrain_module
 from bert_tf.saved_model.source import find_source
-from bert_tf.storage import files, variables
+from bert_tf.storage import files, manifest, variables
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tokenization.load import load_tokenizer
@@ -191,3 +193,15 @@ def test_other_models(folder, unexported, tmp_path, capsys):
     assert result.vocabulary["pieces"]["added"] == 10
     pair = from_pretrained(str(tmp_path / "run"))
     assert pair.config.vocab_size == pair.generator.config.vocab_size == 5 + 52 + 1 + 10
+
+
+def test_other_text_from_standard_input_is_refused_before_it_replaces_any(folder, monkeypatch):
+    made = folder / "piped"
+    (made / "checkpoints/step_00000012").mkdir(parents=True)
+    (made / "stdin.txt").write_text(TEXT)
+    manifest.write(str(made / run_module._RECORD), {"new_pieces": 0})
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(b"other text\n")))
+    with pytest.raises(UsageError, match="12 steps of training would be lost"):
+        run(folder, "piped", "--input", "-", "--new_pieces", "9", "--train_steps", "0",
+            "--overwrite")
+    assert (made / "stdin.txt").read_text() == TEXT

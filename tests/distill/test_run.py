@@ -1,7 +1,9 @@
 """Distillation from its command line: what it learns and leaves, going on, refusing."""
 
+import io
 import json
 import os
+import types
 
 import numpy as np
 import pytest
@@ -242,6 +244,18 @@ def test_what_the_teacher_would_say_again_stays_for_another_student(folder):
     assert answers.exists() and not (run / "train_config.json").exists()
     run_module.DistillationRun(other.replace(dev=0.1), None).claim(texts)
     assert not answers.exists()
+
+
+def test_other_text_from_standard_input_is_refused_before_it_replaces_any(folder, monkeypatch):
+    run = folder / "piped"
+    (run / "checkpoints/step_00000012").mkdir(parents=True)
+    (run / "stdin.txt").write_text("some text\n")
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(b"other text\n")))
+    with pytest.raises(UsageError, match="12 steps of training would be lost"):
+        run_module.DistillationRun(distill.DistillConfig(
+            teacher=str(folder / "embedder"), input="-", output_dir=str(run), overwrite=True),
+            None).finish()
+    assert (run / "stdin.txt").read_text() == "some text\n"
 
 
 def test_the_answers_of_another_teacher_go_after_a_kill_too(folder, monkeypatch):

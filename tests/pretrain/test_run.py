@@ -1,5 +1,6 @@
 """What a run keeps when it goes on somewhere else."""
 
+import io
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.pretrain.same_command import check_same_command
 from bert_tf.storage import manifest
+from bert_tf.tokenization.base import BaseTokenizer
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -150,6 +152,57 @@ def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
     assert checkpoint.exists()
     start(folder, 1, **{**other, "overwrite": True, "discard_checkpoints": True}).claim([str(text)])
     assert not checkpoint.exists()
+
+
+def test_overwriting_examples_is_overwriting_what_was_learned_from_them(shared, tmp_path,
+                                                                        monkeypatch):
+    """`--overwrite` makes those of an earlier version anew, which are other examples."""
+    text, folder = tmp_path / "a.txt", tmp_path / "run"
+    text.write_text("some text\nand more of it\n\nsome other text\n")
+    checkpoint = folder / "checkpoints/step_00001200"
+
+    options = {"vocab": str(shared / "reference/hub/roberta_tokens"), "format": "full_sentences",
+               "max_ngram": 1, "masked_lm_prob": 0.15, "holdout": 0.0, "num_processes": 1}
+
+    def make(**more):
+        start(folder, 1, **options, **more).make_examples([str(text)])
+
+    start(folder, 1, **options).make_vocabulary([], resumes=False)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(BaseTokenizer, "blanks_in_pieces", lambda self: False)
+        make()
+    made = files_of(folder / "data")
+    checkpoint.mkdir(parents=True)
+    with pytest.raises(UsageError, match="1,200 steps .*; try leaving --overwrite out, which keeps "
+                                         "the examples .*, or --overwrite --discard_checkpoints"):
+        make(overwrite=True)
+    make()
+    assert files_of(folder / "data") == made and checkpoint.exists()
+    make(overwrite=True, discard_checkpoints=True)
+    assert files_of(folder / "data") != made and not checkpoint.exists()
+    checkpoint.mkdir(parents=True)
+    made = files_of(folder / "data")
+    (folder / "data/manifest.json").write_text("{")
+    make(overwrite=True)  # the same ones
+    assert files_of(folder / "data") == made and checkpoint.exists()
+
+
+def test_other_text_from_standard_input_does_not_replace_what_checkpoints_learned_from(
+        tmp_path, monkeypatch):
+    options = {"input": "-", "overwrite": True}
+    checkpoint = tmp_path / "checkpoints/step_00001200"
+    checkpoint.mkdir(parents=True)
+
+    def read(data, **more):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        return start(tmp_path, 1, **options, **more).read_inputs()
+
+    [path] = read(b"some text\n")
+    with pytest.raises(UsageError, match="1,200 steps of training would be lost"):
+        read(b"other text\n")
+    with open(path, "rb") as stream:
+        assert stream.read() == b"some text\n"
+    assert read(b"other text\n", discard_checkpoints=True) == [path]
 
 
 def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypatch):

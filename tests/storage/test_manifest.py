@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.storage import checksums, files, manifest
+from bert_tf.storage import checksums, files, manifest, object_store
 
 
 def test_finished_work_is_known_and_other_work_is_refused(tmp_path):
@@ -94,6 +94,20 @@ def test_digest_sees_every_byte_of_a_file_and_both_ends_of_a_huge_one(tmp_path, 
     for size in (0, 1, 39, 40):
         assert len({digest(size), *(digest(size, place) for place in range(size))}) == size + 1
     assert len({digest(1000), digest(1001), digest(1000, 0), digest(1000, 999)}) == 4
+
+
+def test_a_digest_holds_a_few_blocks_of_an_object_at_a_time(monkeypatch):
+    monkeypatch.setattr(manifest, "_BLOCK", 10)
+    files.write_bytes("memory://bucket/file", bytes(range(200)))
+    read, sizes = object_store.read_ranges, []
+
+    def spied(ranges):
+        sizes.append(len(ranges))
+        return read(ranges)
+
+    monkeypatch.setattr(object_store, "read_ranges", spied)
+    manifest.digest_file("memory://bucket/file")
+    assert sizes == [8, 8, 4]
 
 
 def test_a_large_input_is_read_again_where_it_may_have_changed(tmp_path, monkeypatch, capsys):

@@ -121,11 +121,12 @@ class LanguageModel(KeepsTokenizer, Objective):
 
         A text stands between the tokenizer's `[CLS]` and `[SEP]`, however these are called, and
         is predicted with its end. One that is longer than the model reads is read in windows that
-        overlap by half; a smaller `batch_size` takes less memory.
+        overlap by half.
 
         Args:
             texts: a str, or a list of them.
-            batch_size: texts, or windows of them, that are read together.
+            batch_size: texts, or windows of them, that are read together at most; of long ones
+                fewer, as memory is bounded.
 
         Returns: for each text a dict of `log_probability`, the sum over its tokens, nats;
             `num_tokens`, how many these are; and `perplexity`, exp(-log_probability / num_tokens).

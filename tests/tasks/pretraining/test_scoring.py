@@ -57,6 +57,23 @@ def test_against_numpy(around, config, monkeypatch):
     assert model.score([]) == []
 
 
+def test_long_texts_are_read_a_few_at_a_time(monkeypatch):
+    model = make_model({}, family="gpt", max_position_embeddings=64)
+    texts, shapes = ["the dog . " * 20, "fox", *["jumps over the dog . " * 3] * 4, "the"], []
+    alone = [model.score(text)["log_probability"] for text in texts]
+    hidden_of = LanguageModel.hidden_of
+
+    def spied(self, batch):
+        shapes.append(tuple(batch["input_word_ids"].shape))
+        return hidden_of(self, batch)
+
+    monkeypatch.setattr(LanguageModel, "hidden_of", spied)
+    monkeypatch.setattr(scoring, "_ENCODED", 40)
+    together = [told["log_probability"] for told in model.score(texts)]
+    np.testing.assert_allclose(together, alone, rtol=1e-5)
+    assert sorted(shapes) == [(1, 62), (2, 3), (2, 17), (2, 17)]
+
+
 def test_it_is_the_loss_of_training():
     model = make_model({}, family="gpt", max_position_embeddings=32)
     batch = pack(model.tokenizer.vocabulary, [model.tokenizer.tokenize(TEXTS)], 32)
