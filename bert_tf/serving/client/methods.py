@@ -198,10 +198,17 @@ class Methods(Steps):
         return results[0] if single else results
 
     @_asks
-    def generate(self, texts):
-        """Likeliest continuations of texts: for each a str, to be put after it."""
+    def generate(self, texts, seed=None):
+        """Continuations of texts: for each a str, to be put after it.
+
+        Args:
+            seed: whole numbers, one for each text, one alone for a str: each token is drawn, which
+                the signature `sample` does as the export says. The likeliest ones without.
+        """
         texts, single = _listed(texts)
-        results = [row["continuation"] for row in (yield from self.values("generate", text=texts))]
+        rows = yield from (self.values("generate", text=texts) if seed is None else
+                           self.values("sample", text=texts, seed=[seed] if single else seed))
+        results = [row["continuation"] for row in rows]
         return results[0] if single else results
 
     @_asks

@@ -100,8 +100,8 @@ def replaced(served, **inputs):
 
 
 def generate(served, seed=None, **inputs):
-    """Return the likeliest continuation token by token, or with a `seed [B]` one drawn from
-    `top_k`.
+    """Return the likeliest continuation token by token, or with a `seed [B]` one that is drawn by
+    the export's `top_k`, `temperature` and `top_p`.
 
     `output_word_ids [B, N]`, `tokens [B, N]`, `num_tokens [B]`: N is `max_new_tokens`, and a row
     that comes to its `[SEP]` ends there; one of ids also with the first token after the window. Of
@@ -111,9 +111,9 @@ def generate(served, seed=None, **inputs):
     vocabulary = served.tokenizer and served.tokenizer.vocabulary
     made = generation.generate(
         served.model, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
-        served.max_new_tokens, 1 if seed is None else served.top_k,
+        served.max_new_tokens, 1 if seed is None else served.top_k, served.temperature,
         seed=0 if seed is None else seed, end_id=vocabulary and vocabulary.sep_id, may_slide=False,
-        num_tokens=vocabulary and len(vocabulary))
+        num_tokens=vocabulary and len(vocabulary), top_p=served.top_p)
     num_tokens = tf.reduce_sum(made["output_mask"], axis=1)
     return continuation(served, prompt, made["output_word_ids"], num_tokens, "text" in inputs)
 
