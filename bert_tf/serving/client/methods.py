@@ -191,7 +191,8 @@ class Methods(Steps):
     def fill_mask(self, texts):
         """What may stand for the mask tokens, such as `[MASK]`, written in texts.
 
-        Returns: for each text, for each mask, a list of dicts of `token` and `score`, best first.
+        Returns: for each text, for each mask, a list of dicts of `token`, `score` and `text`, what
+            the token writes, best first; exports of an earlier version say no `text`.
         """
         texts, single = _listed(texts)
         results = [row["masks"] for row in (yield from self.values("fill_mask", text=texts))]

@@ -37,7 +37,8 @@ def signatures(served):
     if not isinstance(served.model, Pretrainer):
         return {}
     rows = {"fill_mask": Signature(fill_mask, TEXT, "masked_lm", {"masks": result(
-        "candidates", text="tokens", score="scores", position="positions", count="num_masks")},
+        "candidates", text="tokens", written="texts", score="scores", position="positions",
+        count="num_masks")},
         compared=_compared_masks)}
     task = served.model.sentence_task
     if task:
@@ -61,20 +62,24 @@ def _generation(inputs, seed=None):
 def fill_mask(served, text):
     """Return the likeliest pieces for each mask token, such as `[MASK]`, written in the text.
 
-    `tokens [B, M, k]` and their probabilities `scores [B, M, k]`, best first; `positions [B, M]`,
-    indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
+    `tokens [B, M, k]`, the `texts [B, M, k]` that these write (see `BaseTokenizer.texts`) and their
+    probabilities `scores [B, M, k]`, best first; `positions [B, M]`, indices into what `encode`
+    would call `tokens`; `num_masks [B]`. M is the most masks of a text
     in the batch; a mask after the window is not counted.
     """
     vocabulary = served.tokenizer.vocabulary
     found = served.model.likeliest(served.read({"text": text}, allow_special=True),
                                    vocabulary.mask_id, served.top_k, len(vocabulary))
     real = tf.sequence_mask(found["num_masks"], tf.shape(found["positions"])[1])[:, :, tf.newaxis]
-    return {**served.tokens(found.pop("ids"), real), **found}
+    ids = found.pop("ids")
+    return {**served.tokens(ids, real),
+            "texts": tf.where(real, served.tokenizer.texts(ids), ""), **found}
 
 
 def _compared_masks(served, inputs, actual, expected, tolerance):
     """See `Signature.compared`."""
-    return actual, expected, {"tokens": clear_ranks(expected["scores"], tolerance)}
+    return actual, expected, dict.fromkeys(("tokens", "texts"),
+                                           clear_ranks(expected["scores"], tolerance))
 
 
 def sentence_pair(served, task, **inputs):
