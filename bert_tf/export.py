@@ -23,7 +23,7 @@ import sys
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
-from bert_tf.options import FRACTION_ABOVE_0, POSITIVE, Options, option, takes
+from bert_tf.options import ABOVE_0, FRACTION_ABOVE_0, POSITIVE, Options, Range, option, takes
 from bert_tf.retrieval.codes import PRECISIONS, VectorCode
 from bert_tf.storage import files, hub
 
@@ -103,8 +103,14 @@ class ExportConfig(EmbeddingOptions):
         None, "window in tokens, to which longer text is truncated (default: what the run trained "
               "on, else all positions of the model)", POSITIVE)
     top_k: int | None = option(
-        None, "predictions of fill_mask for each [MASK]; tokens from which sample draws "
-              "(default: 5)", POSITIVE)
+        None, "predictions of fill_mask for each [MASK]; likeliest tokens from which sample draws "
+              "(default: 5, with --temperature or --top_p all)", POSITIVE)
+    temperature: float | None = option(
+        None, "divides the logits before sample draws (default: 1)", ABOVE_0)
+    top_p: float | None = option(
+        None, "sample draws from the fewest of those tokens that together have so much of the "
+              "probability (default: 1, all)",
+        Range(float, lambda value: 0 < value <= 1, "above 0, at most 1"))
     max_new_tokens: int | None = option(
         None, "tokens that generate and sample add, for which so much of the window is kept "
               "(default: 32, of a window below 96 a third)", POSITIVE)
@@ -161,7 +167,8 @@ def _export(config, embedding):
     with own_path(config.model) as model:
         version = export_saved_model(
             model, export_dir, dtype=config.dtype, seq_length=config.max_seq_length,
-            top_k=config.top_k, max_new_tokens=config.max_new_tokens, embedding=embedding,
+            top_k=config.top_k, temperature=config.temperature, top_p=config.top_p,
+            max_new_tokens=config.max_new_tokens, embedding=embedding,
             term_weights=_term_weights(model, config) if config.corpus and config.weighs_terms
             else None,
             code=VectorCode(config.dimensions, config.precision), sample=_sample(model, config),

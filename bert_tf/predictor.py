@@ -213,5 +213,6 @@ def _arrow_types(pa, name, result, row):
     if kind == "terms":
         return {name: pa.map_(text, number)}
     if kind == "candidates":
-        return {name: pa.list_(pa.list_(pa.struct([("token", text), ("score", number)])))}
+        written = [("text", text)] * ("written" in result)
+        return {name: pa.list_(pa.list_(pa.struct([("token", text), ("score", number), *written])))}
     return {name: text if kind == "continuation" else number}

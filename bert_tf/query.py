@@ -188,7 +188,7 @@ def _lines(result):
         if name == "masks":
             for number, found in enumerate(value, 1):
                 yield f"mask {number}: " + ", ".join(
-                    f"{each['token']} {each['score']:.3f}" for each in found)
+                    f"{each.get('text') or each['token']} {each['score']:.3f}" for each in found)
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             for each in value:
                 yield f"{name}: " + ", ".join(f"{key} {_shown(of)}" for key, of in each.items())

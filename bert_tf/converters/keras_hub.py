@@ -1,7 +1,9 @@
-"""keras-hub (keras-nlp): preset folders and live Backbones of BERT, RoBERTa, ALBERT and ELECTRA.
+"""keras-hub (keras-nlp): preset folders and live Backbones of BERT, RoBERTa, ALBERT, ELECTRA
+and GPT-2.
 
-Each of the four classes computes one activation with one epsilon, whatever a file says; another
-is refused. A Backbone has no heads: they are dropped. No class is ever taken from a file.
+Each of the classes computes one activation with one epsilon, whatever a file says; another is
+refused. A Backbone has no heads: they are dropped. GPT-2 decodes with its embeddings, so that its
+Backbone is a whole language model. No class is ever taken from a file.
 """
 
 import collections
@@ -23,11 +25,10 @@ CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
 _SHARDED = "model.weights.json"
 _TASK_WEIGHTS = "task.weights.h5"
-_TASK = {"task": "encoder"}
 
 BACKBONES = {"bert": keras_hub.models.BertBackbone, "roberta": keras_hub.models.RobertaBackbone,
              "albert": keras_hub.models.AlbertBackbone,
-             "electra": keras_hub.models.ElectraBackbone}
+             "electra": keras_hub.models.ElectraBackbone, "gpt2": keras_hub.models.GPT2Backbone}
 _POOLED = ("bert", "albert", "electra")  # those with a dense layer on the first token
 
 # Our field -> their argument.
@@ -42,6 +43,7 @@ _ARGUMENTS = {
     "roberta": _SIZES,
     "albert": {**_SIZES, **_SEGMENTS, **_FACTORISED, "num_hidden_groups": "num_groups"},
     "electra": {**_SIZES, **_SEGMENTS, **_FACTORISED, "vocab_size": "vocab_size"},
+    "gpt2": _SIZES,
 }
 # What the classes compute without being asked.
 _TANH_GELU = {"hidden_act": "gelu_approximate", "layer_norm_eps": 1e-12}
@@ -49,6 +51,7 @@ _COMPUTED = {
     "bert": _TANH_GELU, "albert": _TANH_GELU, "electra": _TANH_GELU,
     "roberta": {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "padding_id": 1,
                 "type_vocab_size": 1},
+    "gpt2": {"hidden_act": "gelu_approximate", "layer_norm_eps": 1e-5},
 }
 # Arguments that every class has and that change no number, and one with a single value for us.
 _UNUSED = ("name", "trainable", "dtype")
@@ -81,7 +84,7 @@ def read(path):
         raise UsageError(f"{weights} does not fit {source}: "
                          + " ".join(str(error).split())) from error
     tokenizer, notes = read_tokenizer(path, config.family)
-    if files.exists(os.path.join(path, _TASK_WEIGHTS)):
+    if config.family != "gpt2" and files.exists(os.path.join(path, _TASK_WEIGHTS)):
         notes = (f"the weights of a head, {_TASK_WEIGHTS}, are left out: the encoder alone is "
                  "read", *notes)
     return _checkpoint(config, backbone, weights, tokenizer, notes)
@@ -105,8 +108,8 @@ def write(checkpoint, path):
 
 
 def from_live(model):
-    """The `Checkpoint` of a `keras_nlp.models.BertBackbone`, `RobertaBackbone`, `AlbertBackbone`
-    or `ElectraBackbone`.
+    """The `Checkpoint` of a `keras_nlp.models.BertBackbone`, `RobertaBackbone`, `AlbertBackbone`,
+    `ElectraBackbone` or `GPT2Backbone`.
 
     Raises:
         UsageError: another object, or one that was quantised or has adapters (LoRA).
@@ -173,10 +176,18 @@ def _read_config(family, arguments, source):
     config = ModelConfig.from_dict({
         **values, **computed, "family": family,
         "attention_probs_dropout_prob": values["hidden_dropout_prob"],
-        "pooling": "dense" if family in _POOLED else "first"}, source)
+        "pooling": _pooling(family)}, source)
     if family == "albert":
         _check_albert(config, source)
     return config
+
+
+def _pooling(family):
+    return "dense" if family in _POOLED else "last" if family == "gpt2" else "first"
+
+
+def _task(config):
+    return {"task": "language_model" if config.family == "gpt2" else "encoder"}
 
 
 def _check_albert(config, source):
@@ -226,7 +237,9 @@ def _rows(config):
                     ("layer_{i}", "transformer_layer_{i}"))
     ours = f"{{F}}/encoder/{ours}"
     project = "embedding_projection" if config.family == "albert" else "embeddings_projection"
-    attention = f"{theirs}/self_attention_layer"
+    attention, norms = f"{theirs}/self_attention_layer", ("attention/output", "output")
+    if config.family == "gpt2":  # whose norms come first
+        attention, norms = f"{theirs}/self_attention", ("attention", "intermediate")
     return (
         Row("{F}/embeddings/word_embeddings", f"{tables}token_embedding/embeddings"),
         Row("{F}/embeddings/position_embeddings", f"{tables}position_embedding/embeddings"),
@@ -237,22 +250,21 @@ def _rows(config):
         Row(f"{ours}/attention/output/dense/kernel", f"{attention}/attention_output/kernel",
             split_first(heads)),
         Row(f"{ours}/attention/output/dense/bias", f"{attention}/attention_output/bias"),
-        Row(f"{ours}/attention/output/LayerNorm/{{V}}",
-            f"{theirs}/self_attention_layer_norm/{{V}}"),
+        Row(f"{ours}/{norms[0]}/LayerNorm/{{V}}", f"{theirs}/self_attention_layer_norm/{{V}}"),
         Row(f"{ours}/intermediate/dense/{{V}}", f"{theirs}/feedforward_intermediate_dense/{{V}}"),
         Row(f"{ours}/output/dense/{{V}}", f"{theirs}/feedforward_output_dense/{{V}}"),
-        Row(f"{ours}/output/LayerNorm/{{V}}", f"{theirs}/feedforward_layer_norm/{{V}}"),
+        Row(f"{ours}/{norms[1]}/LayerNorm/{{V}}", f"{theirs}/feedforward_layer_norm/{{V}}"),
+        Row("{F}/encoder/LayerNorm/{V}", "layer_norm/{V}"),
         Row("{F}/pooler/dense/{V}", "pooled_dense/{V}"))
 
 
 def _held_shapes(config):
     """What a Backbone holds, under our names: `{name: shape}`.
 
-    RoBERTa's begins its positions at the first token and has no segments; the others always have
-    a dense layer for pooling.
+    RoBERTa's begins its positions at the first token and has no segments; BERT's, ALBERT's and
+    ELECTRA's always have a dense layer for pooling.
     """
-    shapes = parameter_shapes(
-        config.replace(pooling="dense" if config.family in _POOLED else "first"), _TASK)
+    shapes = parameter_shapes(config.replace(pooling=_pooling(config.family)), _task(config))
     if config.family == "roberta":
         del shapes[_TYPES]
         shapes[_POSITIONS] = (config.longest, config.embedding_width)
@@ -267,6 +279,8 @@ def _check_expressible(config):
     check_expressible(config, config.replace(**_COMPUTED[config.family]), where)
     read_back = _read_config(config.family, _arguments(config), where)
     pooling = read_back.pooling if config.pooling == "last" else config.pooling
+    if config.family == "gpt2":  # which finds padding by its mask, whatever its id
+        read_back = read_back.replace(padding_id=config.padding_id)
     check_expressible(config, read_back.replace(
         pooling=pooling, head_act=config.head_act, initializer_range=config.initializer_range),
         where)
@@ -314,7 +328,7 @@ def _checkpoint(config, backbone, source, tokenizer=None, notes=()):
     pooler = [f"{config.family}/pooler/dense/{part}" for part in ("kernel", "bias")]
     if config.family in _POOLED and not any(held[name].any() for name in pooler):
         config = config.replace(pooling="first")
-    shapes = parameter_shapes(config, _TASK)
+    shapes = parameter_shapes(config, _task(config))
 
     def load_ours(name):
         if name == _TYPES:
@@ -323,4 +337,4 @@ def _checkpoint(config, backbone, source, tokenizer=None, notes=()):
             return np.pad(held[name], ((config.padding_id + 1, 0), (0, 0)))
         return held[name]
 
-    return Checkpoint(config, dict(_TASK), Tensors(shapes, load_ours), tokenizer, notes=notes)
+    return Checkpoint(config, _task(config), Tensors(shapes, load_ours), tokenizer, notes=notes)

@@ -20,12 +20,11 @@ from bert_tf.tokenization.tokenizer_config import NAME as CASING
 CONFIG = "tokenizer.json"
 _ASSETS = os.path.join("assets", "tokenizer")
 _KINDS = {"bert": Tokenizer, "electra": Tokenizer, "roberta": BytePairTokenizer,
-          "albert": SentencePieceTokenizer}  # family -> ours
+          "gpt2": BytePairTokenizer, "albert": SentencePieceTokenizer}  # family -> ours
 # Their file -> our name for it, by family.
 _WORD_PIECE = {"vocabulary.txt": VOCABULARY}
-_FILES = {"bert": _WORD_PIECE, "electra": _WORD_PIECE,
-          "roberta": {"vocabulary.json": pair_files.VOCABULARY_NAME,
-                      "merges.txt": pair_files.MERGES_NAME},
+_BYTE_PAIR = {"vocabulary.json": pair_files.VOCABULARY_NAME, "merges.txt": pair_files.MERGES_NAME}
+_FILES = {"bert": _WORD_PIECE, "electra": _WORD_PIECE, "roberta": _BYTE_PAIR, "gpt2": _BYTE_PAIR,
           "albert": {"vocabulary.spm": sentence_piece.MODEL_NAME}}
 _PAIR_RULES = ("normalize_nfc", "pattern", "ignore_merges")  # of ours alone
 # Options of their WordPiece tokenizer that ours knows one value of.
@@ -69,9 +68,9 @@ def write_tokenizer(folder, family, preset):
     ours = load_tokenizer(folder)
     if not isinstance(ours, _KINDS[family]):
         return [f"the tokenizer (a preset of {family} has a {_KINDS[family].__name__})"]
-    build = {"bert": _word_piece, "electra": _word_piece, "roberta": _byte_pair,
-             "albert": _sentence_piece}[family]
-    theirs = getattr(keras_hub.models, f"{family.capitalize()}Tokenizer")
+    build = {Tokenizer: _word_piece, BytePairTokenizer: _byte_pair,
+             SentencePieceTokenizer: _sentence_piece}[_KINDS[family]]
+    theirs = getattr(keras_hub.models, _class_name(family))
     try:
         made = build(theirs, ours)
     except ValueError as error:  # it has names of its own for special tokens
@@ -85,6 +84,10 @@ def write_tokenizer(folder, family, preset):
             ] if family == "albert" else [name for name in _PAIR_RULES if name in ours.options]
     return [f"the tokenizer's {name}={ours.options[name]} ({theirs.__name__} has no such option)"
             for name in done]
+
+
+def _class_name(family):
+    return f"{'GPT2' if family == 'gpt2' else family.capitalize()}Tokenizer"
 
 
 def _word_piece(theirs, ours):
@@ -106,7 +109,7 @@ def _read_options(path, family):
     """The options in a `tokenizer.json`, as our `tokenizer_config.json` has them."""
     values = files.read_json(path)
     config = values.get("config") if isinstance(values, dict) else None
-    expected = f"{family.capitalize()}Tokenizer"
+    expected = _class_name(family)
     if not isinstance(config, dict) or values.get("class_name") != expected:
         found = values.get("class_name") if isinstance(values, dict) else values
         raise UsageError(explain(f"{path}: class_name={found!r}", expected))
@@ -121,6 +124,8 @@ def _read_options(path, family):
     for name, theirs in names.items():
         if not isinstance(options[name], bool):
             raise UsageError(explain(f"{path}: {theirs}={options[name]!r}", "true or false"))
+    if family == "gpt2":  # by which special tokens are known
+        options["tokenizer_class"] = expected
     return options
 
 

@@ -17,12 +17,13 @@ def from_live(model, **options):
         encoder = bert_tf.from_live(keras_nlp.models.BertBackbone.from_preset("folder"))
 
     Args:
-        model: a BertBackbone, RobertaBackbone, AlbertBackbone or ElectraBackbone of keras-nlp
-            (keras-hub); a BertEncoderV2, AlbertEncoder or BertPretrainerV2 of tf-models-official.
+        model: a BertBackbone, RobertaBackbone, AlbertBackbone, ElectraBackbone or GPT2Backbone of
+            keras-nlp (keras-hub); a BertEncoderV2, AlbertEncoder or BertPretrainerV2 of
+            tf-models-official.
         options: passed on to our class, for example `dtype="float32"` or `encoder_outputs=True`.
 
-    Returns: an encoder, of a BertPretrainerV2 a `Pretrainer`; with `config` and
-        `save_pretrained(folder)`.
+    Returns: an encoder, of a BertPretrainerV2 a `Pretrainer`, of a GPT2Backbone a
+        `LanguageModel`; with `config` and `save_pretrained(folder)`.
 
     Raises:
         UsageError: another object, or one that no model of ours computes.

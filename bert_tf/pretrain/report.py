@@ -132,8 +132,8 @@ def _fill_mask(signature, texts, mask):
         text = _with_word(words, place, mask)
         filled = signature(text=tf.constant([text]))
         guesses = ", ".join(
-            f"{token.decode()} {score:.2f}" for token, score in
-            zip(filled["tokens"].numpy()[0, 0], filled["scores"].numpy()[0, 0], strict=True))
+            f"{(written or token).decode()} {score:.2f}" for written, token, score in zip(*(
+                filled[name].numpy()[0, 0] for name in ("texts", "tokens", "scores")), strict=True))
         yield text, f"-> {guesses}   (was: {words[place]})"
 
 

@@ -36,7 +36,8 @@ DTYPES = {"float32": 1e-4, "bfloat16": 0.1, "int8": 0.1}
 
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=None,
                        max_new_tokens=None, embedding=None, term_weights=None, code=None,
-                       sample=None, calibration=None, max_loss=MAX_LOSS, max_terms=None):
+                       sample=None, calibration=None, max_loss=MAX_LOSS, max_terms=None,
+                       temperature=None, top_p=None):
     """Publish a trained model as the next version of `export_dir`, for TF Serving.
 
     Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
@@ -53,7 +54,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
         seq_length: the window in tokens, to which longer text is truncated; default what the run
             trained on, else all positions the model has.
         top_k: predictions that `fill_mask` gives for a mask, and likeliest tokens from which
-            `sample` draws the next; default 5.
+            `sample` draws the next; default 5, of `sample` with a `temperature` or `top_p` all.
         max_new_tokens: length of the continuations of `generate` and `sample`, for which so much
             of the window is kept; default 32, of a window below 96 a third.
         embedding: dict of arguments of `VectorPooling`, such as `pooling`, `layers` and
@@ -66,6 +67,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
         max_loss: most that it may lose: 1 minus the least cosine of a text's vector to that in
             float32. Layers stay float32 until that holds.
         max_terms: tokens that `sparse` gives of a text, the heaviest; default 256.
+        temperature, top_p: how `sample` draws, as of `bert_tf.generate`; default 1, of both.
 
     Returns: the path of the new version.
 
@@ -83,7 +85,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     export_dir = export_dir_of(source.name, export_dir)
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
                          top_k, max_new_tokens, embedding, term_weights, code, sample,
-                         calibration, max_loss, max_terms)
+                         calibration, max_loss, max_terms, temperature, top_p)
     with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)
         version = os.path.join(export_dir, str(max(versions(export_dir), default=0) + 1))

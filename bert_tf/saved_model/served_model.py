@@ -18,6 +18,7 @@ from bert_tf.tasks.embedding.signature import calibrated, served_pooling
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.pretraining.continuation import prompt_of
+from bert_tf.tasks.pretraining.generation import check_options
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.registry import model_classes
@@ -39,6 +40,8 @@ class ServedModel:
     tokenizer: object | None  # as `load_tokenizer` gives it; None where only ids can be taken
     seq_length: int  # the window in tokens; longer text is truncated
     top_k: int = _TOP_K  # predictions of `fill_mask`, likeliest tokens that `sample` draws from
+    temperature: float = 1.0  # by which `sample` divides the logits
+    top_p: float = 1.0  # the part of their probability from which it draws
     max_new_tokens: int = _NEW_TOKENS  # length of a continuation; part of the window
     max_terms: int = _MAX_TERMS  # that `sparse` gives of a text, the heaviest
     notes: tuple = ()  # lines that tell what is not served and why, and how text must come
@@ -164,14 +167,14 @@ def encoder_of(model):
 
 def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_new_tokens=None,
                 embedding=None, term_weights=None, code=None, sample=None, calibration=None,
-                max_loss=MAX_LOSS, max_terms=None):
+                max_loss=MAX_LOSS, max_terms=None, temperature=None, top_p=None):
     """Read a model folder as a `ServedModel`.
 
     Args:
         model_folder: what `from_pretrained` reads. Of an ELECTRA model that has a generator the
             discriminator alone is taken.
         dtype, seq_length, top_k, max_new_tokens, embedding, term_weights, code, sample,
-            calibration, max_loss, max_terms: as of `save.export_saved_model`.
+            calibration, max_loss, max_terms, temperature, top_p: as of `save.export_saved_model`.
 
     Raises:
         BertTfError: a file is missing or damaged.
@@ -211,22 +214,29 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_
     elif preprocessor is not None:
         preprocessor.resize(seq_length)
     for name, value, kinds in (("top_k", top_k, (Pretrainer, LanguageModel)),
+                               ("temperature", temperature, (LanguageModel,)),
+                               ("top_p", top_p, (LanguageModel,)),
                                ("max_new_tokens", max_new_tokens, (LanguageModel,)),
                                ("max_terms", max_terms, (SparseEmbedder,))):
         if value is not None and not isinstance(model, kinds):
             raise UsageError(explain(f"{name}={value} of a {model.saved_as}", "a " + " or a ".join(
                 kind.saved_as for kind in kinds)))
-    if top_k is None:
-        top_k = _TOP_K
     if max_new_tokens is None:
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
-    num_tokens = _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
+    num_tokens = _check(model, tokenizer, model_folder, seq_length, max_new_tokens)
+    if top_k is None:
+        top_k = _TOP_K if top_p is None and temperature in (None, 1) else num_tokens
+    if not 1 <= top_k <= num_tokens:
+        raise UsageError(explain(f"top_k={top_k}", f"1 to {num_tokens}, the vocabulary"))
+    temperature, top_p = (1.0 if value is None else value for value in (temperature, top_p))
+    check_options(max_new_tokens, top_k, temperature, 0, top_p)
     if max_terms is None:
         max_terms = min(_MAX_TERMS, num_tokens)
     elif not 1 <= max_terms <= num_tokens:
         raise UsageError(explain(f"max_terms={max_terms}", f"1 to {num_tokens}, the vocabulary"))
-    served = ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, max_terms,
-                         tuple(notes), served_pooling(model, tokenizer, embedding, term_weights),
+    served = ServedModel(model, tokenizer, seq_length, top_k, float(temperature), float(top_p),
+                         max_new_tokens, max_terms, tuple(notes),
+                         served_pooling(model, tokenizer, embedding, term_weights),
                          code or VectorCode())
     served = dataclasses.replace(served, code=calibrated(served, sample))
     if dtype != "int8":
@@ -235,7 +245,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_
     return dataclasses.replace(served, int8=weights, int8_report=report)
 
 
-def _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
+def _check(model, tokenizer, model_folder, seq_length, max_new_tokens):
     """Refuse what does not fit; return how many tokens there are."""
     config, shortest = model.config, 3
     num_tokens = config.vocab_size
@@ -252,8 +262,6 @@ def _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
     if not shortest <= seq_length <= config.longest:
         raise UsageError(explain(f"seq_length={seq_length}",
                                  f"{shortest} to {config.longest}, the most that the model takes"))
-    if not 1 <= top_k <= num_tokens:
-        raise UsageError(explain(f"top_k={top_k}", f"1 to {num_tokens}, the vocabulary"))
     if not 1 <= max_new_tokens <= seq_length - 2:
         raise UsageError(explain(f"max_new_tokens={max_new_tokens}",
                                  f"1 to {seq_length - 2}, which leaves the text two tokens of "

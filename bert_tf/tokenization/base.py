@@ -69,6 +69,12 @@ class BaseTokenizer(tf.Module):
         """Tokens as strings, of the shape of `ids` (integers, ragged or not)."""
         return tf.gather(self._tokens, ids)
 
+    def texts(self, ids):
+        """What each token writes by itself, without white space around it, and with U+FFFD for a
+        part of a character: string of the shape of `ids`, a tensor of integers."""
+        alone = self.detokenize(tf.reshape(ids, [-1, 1]))
+        return tf.reshape(tf.strings.strip(valid_text(alone)), tf.shape(ids))
+
     def blanks_in_pieces(self):
         """Whether the blank before a word is part of its pieces and none is put before a text, so
         that a word has other pieces at the beginning of a text than after a blank: bool."""

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from same import check_same
 
+import bert_tf
 from bert_tf import preset
 from bert_tf.converters import google_tf1, hf_safetensors, keras_hub
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
@@ -22,6 +23,7 @@ CONFIGS = {
                 "hidden_act": "gelu_approximate"},
     "electra_without_projection": {"max_position_embeddings": 12, "embedding_size": 16,
                                    "hidden_act": "gelu_approximate", "pooling": "dense"},
+    "gpt2": {"max_position_embeddings": 12, "hidden_act": "gelu_approximate"},
 }
 ALL = pytest.mark.parametrize("kind", [
     pytest.param(kind, marks=[pytest.mark.long] * ("electra" in kind)) for kind in CONFIGS])
@@ -31,7 +33,7 @@ ENCODER = {"task": "encoder"}
 def make_checkpoint(kind, task=None, **changes):
     """Random weights, every bias and LayerNorm too."""
     config = preset(kind.split("_")[0], "tiny", **{**SIZES, **CONFIGS[kind], **changes})
-    task = task or ENCODER
+    task = task or ({"task": "language_model"} if kind == "gpt2" else ENCODER)
     random = np.random.default_rng(7)
     return Checkpoint(config, task, Tensors.of({
         name: (random.normal(size=shape) * 0.2 + name.endswith("gamma")).astype(np.float32)
@@ -51,7 +53,8 @@ def make_live(kind):
             50, embedding_dim=8, num_groups=2, **arguments),
         "electra": lambda: keras_nlp.models.ElectraBackbone(50, embedding_dim=8, **arguments),
         "electra_without_projection": lambda: keras_nlp.models.ElectraBackbone(
-            50, embedding_dim=16, **arguments)}[kind]()
+            50, embedding_dim=16, **arguments),
+        "gpt2": lambda: keras_nlp.models.GPT2Backbone(50, **arguments)}[kind]()
     random = np.random.default_rng(8)
     for variable in live.weights:
         variable.assign(random.normal(size=variable.shape) * 0.2
@@ -70,7 +73,7 @@ def check_same_numbers(checkpoint, live):
     ids = np.where(mask, random.integers(5, 50, mask.shape), checkpoint.config.padding_id)
     types = random.integers(0, 2, mask.shape) * mask
     got = encoder({"input_word_ids": ids, "input_mask": mask, "input_type_ids": types})
-    segments = {} if checkpoint.config.family == "roberta" else {"segment_ids": types}
+    segments = {} if checkpoint.config.family in ("roberta", "gpt2") else {"segment_ids": types}
     want = live({"token_ids": ids, "padding_mask": mask, **segments})
     want = want if isinstance(want, dict) else {"sequence_output": want}
     errors = [np.abs(got["sequence_output"] - want["sequence_output"])[mask == 1].max()]
@@ -174,6 +177,22 @@ def test_a_task_preset_gives_its_backbone(tmp_path):
     checkpoint = keras_hub.read(str(tmp_path))
     assert checkpoint.notes[0].startswith("the weights of a head, task.weights.h5, are left out")
     check_same(checkpoint, keras_hub.from_live(live))
+
+
+def test_a_backbone_of_gpt2_is_a_language_model(tmp_path):
+    live = make_live("gpt2")
+    task = keras_nlp.models.GPT2CausalLM(live, preprocessor=None)
+    task.save_to_preset(str(tmp_path))
+    checkpoint = keras_hub.read(str(tmp_path))
+    assert (checkpoint.task, checkpoint.notes) == ({"task": "language_model"}, ())
+    ids = np.random.default_rng(9).integers(0, 50, [2, 12])
+    logits = bert_tf.from_live(live).next_token_logits(
+        {"input_word_ids": ids, "input_mask": np.ones_like(ids)})
+    expected = task({"token_ids": ids, "padding_mask": np.ones_like(ids)})
+    np.testing.assert_allclose(logits, expected[:, -1], atol=1e-4)
+    # Padding is found by the mask there: its id, which published ones state, changes nothing.
+    other = make_checkpoint("gpt2", padding_id=49)
+    check_same(keras_hub.from_live(keras_hub.to_live(other)), make_checkpoint("gpt2"))
 
 
 def test_bfloat16_weights_are_read_as_they_are(tmp_path):

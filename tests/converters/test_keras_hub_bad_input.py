@@ -31,7 +31,9 @@ def folder(preset, tmp_path):
     ({"class_name": "Popen", "module": "subprocess", "registered_name": None}, "Popen"),
     ({"class_name": "Lambda", "module": "keras.layers", "registered_name": "Lambda"}, "Lambda"),
     ({"registered_name": "keras_hub>GemmaBackbone"}, "GemmaBackbone"),
-    ({"class_name": "GPT2Backbone", "registered_name": "keras_hub>GPT2Backbone"}, "GPT2Backbone"),
+    ({"class_name": "GPTNeoXBackbone", "registered_name": "keras_hub>GPTNeoXBackbone"}, "GPTNeoX"),
+    ({"class_name": "GPT2Backbone", "registered_name": "keras_hub>GPT2Backbone"},
+     "num_segments is unknown"),
     ({"class_name": ["BertBackbone"]}, "class_name="),
     ({"config": None}, "config=None"),
 ])

@@ -48,7 +48,15 @@ def sentence_piece(texts=TEXTS, **options):
     return SentencePieceTokenizer(stream.getvalue(), **options)
 
 
-MAKE = {"bert": word_piece, "electra": word_piece, "roberta": byte_pair, "albert": sentence_piece}
+def byte_pair_of_gpt2():
+    ours, end = byte_pair(), "<|endoftext|>"
+    tokens = [{"</s>": end}.get(piece, piece) for piece in ours.vocabulary.tokens]
+    return BytePairTokenizer(tokens, ours.merges, special_tokens=(end,) * 5, pair_separators=0,
+                             initial_token=False, final_separator=False, pair_types=False)
+
+
+MAKE = {"bert": word_piece, "electra": word_piece, "roberta": byte_pair, "albert": sentence_piece,
+        "gpt2": byte_pair_of_gpt2}
 
 
 def write(kind, tokenizer, tmp_path):
@@ -71,7 +79,7 @@ def test_what_a_preset_cannot_say_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [
-    "bert", "roberta", "albert", pytest.param("electra", marks=pytest.mark.long)])
+    "bert", "roberta", "albert", "gpt2", pytest.param("electra", marks=pytest.mark.long)])
 def test_the_same_ids_there_and_the_same_files_back(kind, tmp_path):
     tokenizer = MAKE[kind]()
     preset, dropped = write(kind, tokenizer, tmp_path)
@@ -82,8 +90,8 @@ def test_the_same_ids_there_and_the_same_files_back(kind, tmp_path):
     assert back.vocabulary.tokens == tokenizer.vocabulary.tokens
     if kind in ("bert", "electra"):
         assert (back.lower_case, back.strip_accents) == (True, False)
-    elif kind == "roberta":
-        assert back.merges == tokenizer.merges
+    elif kind in ("roberta", "gpt2"):
+        assert (back.merges, back.options) == (tokenizer.merges, tokenizer.options)
     else:
         assert back.model == tokenizer.model
         assert [line.split(" (")[0] for line in dropped[:3]] == [
@@ -166,3 +174,14 @@ def test_options_that_we_do_not_have_are_refused(bert_preset, tmp_path, changes,
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(UsageError, match=message):
         keras_hub.read(str(preset))
+
+
+def test_a_preset_of_gpt2_has_one_special_token_and_puts_none_around_a_text(tmp_path):
+    ours = byte_pair_of_gpt2()
+    ids = {token: index for index, token in enumerate(ours.vocabulary.tokens)}
+    keras_hub.to_live(make_checkpoint("gpt2")).save_to_preset(str(tmp_path))
+    keras_nlp.models.GPT2Tokenizer(vocabulary=ids, merges=[
+        " ".join(pair) for pair in ours.merges]).save_to_preset(str(tmp_path))
+    back = load_tokenizer(keras_hub.read(str(tmp_path)).tokenizer)
+    assert back.options == ours.options
+    assert back.encode(TEXTS) == back.tokenize(TEXTS).to_list() == ours.tokenize(TEXTS).to_list()

@@ -77,6 +77,8 @@ def test_a_pretrained_model_has_its_signatures_for_tasks(tmp_path):
     expected = Traced(folder)("fill_mask", text=READ)
     assert [each["token"] for each in filled[0][0]] == [
         token.decode() for token in expected["tokens"][0, 0]]
+    assert [each["text"] for each in filled[0][0]] == [
+        text.decode() for text in expected["texts"][0, 0]]
     with pytest.raises(UsageError, match="expected one of fill_mask, next_sentence, embed, encode"):
         bert_tf.Predictor(folder, "classify")
 

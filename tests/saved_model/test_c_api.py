@@ -93,6 +93,7 @@ def good_requests(export, everything):
     *(pytest.param(*values, marks=pytest.mark.long) for values in (
         ("several", "float32", 1e-5), ("cased", "bfloat16", 0.02),
         ("left_to_right", "float32", 1e-5), ("gpt", "float32", 1e-5),
+        ("roberta", "float32", 1e-5), ("albert", "float32", 1e-5),
         ("regressor", "float32", 1e-5), ("span", "float32", 1e-5), ("tagger", "float32", 1e-5)))])
 def test_every_signature(name, dtype, tolerance, exported, asked):
     call = exported(name, dtype).call

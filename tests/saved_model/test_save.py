@@ -220,6 +220,7 @@ def test_a_version_is_there_though_servers_cannot_be_told(
     ({"seq_length": 4}, "5 to 24"),
     ({"top_k": 0}, "1 to"),
     ({"max_new_tokens": 3}, "max_new_tokens=3 of a pretraining; expected a language_model"),
+    ({"top_p": 0.9}, "top_p=0.9 of a pretraining; expected a language_model"),
 ])
 def test_options_that_do_not_fit(options, message, model_folder, tmp_path):
     with pytest.raises(UsageError, match=message):

@@ -24,8 +24,8 @@ OF_TOKENS = {"vectors": ("float32", 3), "num_vectors": ("int32", 1)}
 SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     **dict.fromkeys(("embed", "embed_ids"), {"embedding": ("float32", 2)}),
     "encode": ENCODED, "encode_ids": ENCODED,
-    "fill_mask": {"tokens": ("string", 3), "scores": ("float32", 3), "positions": ("int32", 2),
-                  "num_masks": ("int32", 1)},
+    "fill_mask": {"tokens": ("string", 3), "texts": ("string", 3), "scores": ("float32", 3),
+                  "positions": ("int32", 2), "num_masks": ("int32", 1)},
     "passage_vectors": OF_TOKENS, "query_vectors": OF_TOKENS,
     **dict.fromkeys(("sparse", "sparse_ids", "sparse_queries"), WEIGHED),
     "next_sentence": {"probability": ("float32", 1)},
@@ -185,9 +185,12 @@ def test_fill_mask_ranks_the_vocabulary(name, exported):
                                    np.take_along_axis(probabilities, order, 1), atol=1e-5)
         tokens = [[vocabulary.tokens[i].encode() for i in ids] for ids in order]
         assert answer["tokens"][row, :count].tolist() == tokens
+        written = [[export.tokenizer.decode([i]).strip().encode() for i in ids] for ids in order]
+        assert answer["texts"][row, :count].tolist() == written
         assert not answer["scores"][row, count:].any()
         assert not answer["positions"][row, count:].any()
         assert set(answer["tokens"][row, count:].ravel()) <= {b""}
+        assert set(answer["texts"][row, count:].ravel()) <= {b""}
 
 
 @pytest.mark.parametrize(("name", "task"), [("bert", "next_sentence"),

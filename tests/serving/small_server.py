@@ -36,7 +36,8 @@ def _fill_mask(text):
     num_masks = (tf.strings.length(text) - tf.strings.length(
         tf.strings.regex_replace(text, MASK, ""))) // len(MASK)
     real = tf.sequence_mask(num_masks)[:, :, tf.newaxis]
-    return {"tokens": tf.where(real, tf.constant([[[CITY, "city"]]]), ""),
+    return {"tokens": tf.where(real, tf.constant([[["Ġ" + CITY, "city"]]]), ""),
+            "texts": tf.where(real, tf.constant([[[CITY, "city"]]]), ""),
             "scores": tf.where(real, tf.constant([[[0.75, 0.125]]]), 0.0),
             "positions": tf.cast(real[:, :, 0], tf.int32), "num_masks": num_masks}
 

@@ -191,17 +191,25 @@ class Methods(Steps):
     def fill_mask(self, texts):
         """What may stand for the mask tokens, such as `[MASK]`, written in texts.
 
-        Returns: for each text, for each mask, a list of dicts of `token` and `score`, best first.
+        Returns: for each text, for each mask, a list of dicts of `token`, `score` and `text`, what
+            the token writes, best first; exports of an earlier version say no `text`.
         """
         texts, single = _listed(texts)
         results = [row["masks"] for row in (yield from self.values("fill_mask", text=texts))]
         return results[0] if single else results
 
     @_asks
-    def generate(self, texts):
-        """Likeliest continuations of texts: for each a str, to be put after it."""
+    def generate(self, texts, seed=None):
+        """Continuations of texts: for each a str, to be put after it.
+
+        Args:
+            seed: whole numbers, one for each text, one alone for a str: each token is drawn, which
+                the signature `sample` does as the export says. The likeliest ones without.
+        """
         texts, single = _listed(texts)
-        results = [row["continuation"] for row in (yield from self.values("generate", text=texts))]
+        rows = yield from (self.values("generate", text=texts) if seed is None else
+                           self.values("sample", text=texts, seed=[seed] if single else seed))
+        results = [row["continuation"] for row in rows]
         return results[0] if single else results
 
     @_asks

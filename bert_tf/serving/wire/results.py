@@ -11,7 +11,7 @@ Clients and pages know the kinds and nothing about tasks.
 | `label` | `label`, `score`, `labels`, `probabilities`, `chosen` | dict of `label`, `score`, `probabilities` by label, and the labels `chosen` |
 | `spans` | `text`, `label`, `score`, `start`, `end`, `of`, `count` | list of dicts |
 | `continuation` | `text`, `of` | str |
-| `candidates` | `text`, `score`, `position`, `count` | for each place a list of dicts, best first |
+| `candidates` | `text`, `written`, `score`, `position`, `count` | for each place a list of dicts of `token`, `score` and the `text` that is written, best first |
 | `relevance` | `value`, `of` | float, by which passages are ranked |
 | `number` | `value` | float |
 | `terms` | `text`, `id`, `score`, `count` | dict of float by token, heaviest first |
@@ -130,10 +130,11 @@ def _spans(result, row):
 
 
 def _candidates(result, row):
-    places = zip(*(row[result[part]] for part in ("text", "score")), strict=True)
-    return [[{"token": token, "score": score}
-             for token, score in zip(tokens, _listed(scores), strict=True)]
-            for tokens, scores in places]
+    keys = {"token": "text", "score": "score", "text": "written"}
+    columns = {key: row[result[part]] for key, part in keys.items() if part in result}
+    return [[dict(zip(columns, values, strict=True))
+             for values in zip(*map(_listed, place), strict=True)]
+            for place in zip(*columns.values(), strict=True)]
 
 
 def _tokens(result, row):

@@ -133,10 +133,9 @@ class Pretrainer(KeepsTokenizer, Objective):
                     f"{self.config.longest} tokens that the model reads", "all of them there",
                     "a shorter text"))
             ids = found["ids"]
-            shown = self.tokenizer.detokenize(tf.reshape(ids, [-1, 1]))
-            parts = (self.tokenizer.tokens(ids), found["scores"], tf.reshape(shown, ids.shape))
+            parts = self.tokenizer.tokens(ids), found["scores"], self.tokenizer.texts(ids)
             rows += [[[{"token": token.decode(), "score": float(score),
-                        "text": text.decode(errors="replace").strip()}
+                        "text": text.decode()}
                        for token, score, text in zip(*candidates, strict=True)]
                       for candidates in zip(*(part[:count] for part in row), strict=True)]
                      for *row, count in zip(*(part.numpy() for part in parts), counts,

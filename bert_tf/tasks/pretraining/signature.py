@@ -37,7 +37,8 @@ def signatures(served):
     if not isinstance(served.model, Pretrainer):
         return {}
     rows = {"fill_mask": Signature(fill_mask, TEXT, "masked_lm", {"masks": result(
-        "candidates", text="tokens", score="scores", position="positions", count="num_masks")},
+        "candidates", text="tokens", written="texts", score="scores", position="positions",
+        count="num_masks")},
         compared=_compared_masks)}
     task = served.model.sentence_task
     if task:
@@ -61,20 +62,24 @@ def _generation(inputs, seed=None):
 def fill_mask(served, text):
     """Return the likeliest pieces for each mask token, such as `[MASK]`, written in the text.
 
-    `tokens [B, M, k]` and their probabilities `scores [B, M, k]`, best first; `positions [B, M]`,
-    indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
+    `tokens [B, M, k]`, the `texts [B, M, k]` that these write (see `BaseTokenizer.texts`) and their
+    probabilities `scores [B, M, k]`, best first; `positions [B, M]`, indices into what `encode`
+    would call `tokens`; `num_masks [B]`. M is the most masks of a text
     in the batch; a mask after the window is not counted.
     """
     vocabulary = served.tokenizer.vocabulary
     found = served.model.likeliest(served.read({"text": text}, allow_special=True),
                                    vocabulary.mask_id, served.top_k, len(vocabulary))
     real = tf.sequence_mask(found["num_masks"], tf.shape(found["positions"])[1])[:, :, tf.newaxis]
-    return {**served.tokens(found.pop("ids"), real), **found}
+    ids = found.pop("ids")
+    return {**served.tokens(ids, real),
+            "texts": tf.where(real, served.tokenizer.texts(ids), ""), **found}
 
 
 def _compared_masks(served, inputs, actual, expected, tolerance):
     """See `Signature.compared`."""
-    return actual, expected, {"tokens": clear_ranks(expected["scores"], tolerance)}
+    return actual, expected, dict.fromkeys(("tokens", "texts"),
+                                           clear_ranks(expected["scores"], tolerance))
 
 
 def sentence_pair(served, task, **inputs):
@@ -100,8 +105,8 @@ def replaced(served, **inputs):
 
 
 def generate(served, seed=None, **inputs):
-    """Return the likeliest continuation token by token, or with a `seed [B]` one drawn from
-    `top_k`.
+    """Return the likeliest continuation token by token, or with a `seed [B]` one that is drawn by
+    the export's `top_k`, `temperature` and `top_p`.
 
     `output_word_ids [B, N]`, `tokens [B, N]`, `num_tokens [B]`: N is `max_new_tokens`, and a row
     that comes to its `[SEP]` ends there; one of ids also with the first token after the window. Of
@@ -111,9 +116,9 @@ def generate(served, seed=None, **inputs):
     vocabulary = served.tokenizer and served.tokenizer.vocabulary
     made = generation.generate(
         served.model, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
-        served.max_new_tokens, 1 if seed is None else served.top_k,
+        served.max_new_tokens, 1 if seed is None else served.top_k, served.temperature,
         seed=0 if seed is None else seed, end_id=vocabulary and vocabulary.sep_id, may_slide=False,
-        num_tokens=vocabulary and len(vocabulary))
+        num_tokens=vocabulary and len(vocabulary), top_p=served.top_p)
     num_tokens = tf.reduce_sum(made["output_mask"], axis=1)
     return continuation(served, prompt, made["output_word_ids"], num_tokens, "text" in inputs)
 

@@ -125,6 +125,27 @@ def test_ranking(protocol, ask):
         assert ask(address, "rank", "5", []) == []
 
 
+def _continued(signature, inputs):
+    """Each text is continued by what it was asked with."""
+    if signature == "describe":
+        result = {"continuation": {"kind": "continuation", "text": "text"}}
+        return {"description": np.array([json.dumps({"results": dict.fromkeys(
+            ("generate", "sample"), result)}).encode()])}
+    seeds = inputs.get("seed", ["likeliest"] * len(inputs["text"]))
+    return {"text": np.array([f" {seed}".encode() for seed in seeds], object)}
+
+
+def test_a_continuation_is_drawn_where_seeds_are_given(protocol, ask):
+    text = {"text": (tf.string, [None])}
+    server = ScriptedServer(_continued, {
+        "describe": TAGGER["describe"], "generate": (text, text),
+        "sample": ({**text, "seed": (tf.int32, [None])}, text)})
+    with server.running(protocol) as address:
+        assert ask(address, "generate", ["a", "b"]) == [" likeliest", " likeliest"]
+        assert ask(address, "generate", ["a", "b"], seed=[7, 8]) == [" 7", " 8"]
+        assert ask(address, "generate", "a", seed=7) == " 7"
+
+
 TAGGER = {
     "describe": ({"text": (tf.string, [None])}, {"description": (tf.string, [None])}),
     "tag": ({"text": (tf.string, [None])}, {

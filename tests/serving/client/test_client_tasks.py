@@ -97,6 +97,8 @@ def test_fill_mask(ask, task_models):
                                strict=True):
         assert [[each["token"] for each in mask] for mask in masks] == [
             [token.decode() for token in tokens] for tokens in expected["tokens"]]
+        assert [[each["text"] for each in mask] for mask in masks] == [
+            [text.decode() for text in texts] for texts in expected["texts"]]
         scores = np.array([[each["score"] for each in mask] for mask in masks])
         np.testing.assert_allclose(scores.reshape(-1, TOP_K), expected["scores"], **CLOSE)
     [mask] = ask("bert", "fill_mask", texts[0])

@@ -98,7 +98,7 @@ def test_fill_mask(page):
     answer = run(page, text=f"In {MASK} and {MASK}.")
     assert answer.locator("h3").all_inner_texts() == ["Mask 1", "Mask 2"]
     assert cells(answer.locator("table").first) == [
-        CITY, "75.0 %", "city", "12.5 %"]
+        f"Ġ{CITY}", CITY, "75.0 %", "city", "city", "12.5 %"]
     assert "no mask" in run(page, text="None.").inner_text()
 
 

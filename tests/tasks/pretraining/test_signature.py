@@ -1,13 +1,26 @@
 """Continuations of texts: which tokens are added, and the text that these add."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_model import SEQ_LENGTH, TEXTS, TOP_K, byte_pair, sentence_piece, word_piece
+from tiny_model import (
+    SEQ_LENGTH,
+    TEXTS,
+    TOP_K,
+    Traced,
+    byte_pair,
+    save_model,
+    sentence_piece,
+    word_piece,
+)
 
+from bert_tf.errors import UsageError
 from bert_tf.saved_model.served_model import ServedModel
+from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.signature import continuation
 
 LANGUAGE_MODELS = ["gpt", pytest.param("left_to_right", marks=pytest.mark.long)]
@@ -98,6 +111,25 @@ def test_sample_draws_by_the_rows_own_seeds(name, exported):
         ranks += [np.count_nonzero(given > given[number])
                   for given, number in zip(logits, row[:count], strict=True)]
     assert 0 < max(ranks) < TOP_K
+
+
+@pytest.mark.long
+def test_sample_draws_as_the_export_says(tmp_path):
+    folder = save_model(str(tmp_path), "gpt")
+    texts, seeds = ["fox", "the quick", "fox"], [1, 2, 3]
+    options = {"temperature": 2.0, "top_p": 0.6}
+    model = from_pretrained(folder)
+    asked = model.generate(texts, SEQ_LENGTH // 3, seed=seeds, **options)
+    call = Traced(folder, **options)
+    answer = call("sample", text=texts, seed=seeds)
+    assert [text.decode() for text in answer["text"]] == asked
+    (alone,) = call("sample", text=texts[1:2], seed=seeds[1:2])["text"]
+    assert alone.decode() == asked[1]
+    described = json.loads(call("describe", text=[""])["description"][0])
+    # Of all tokens, as in Python.
+    assert {**options, "top_k": model.config.vocab_size}.items() <= described.items()
+    with pytest.raises(UsageError, match="temperature=0; expected above 0"):
+        Traced(folder, temperature=0)
 
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)

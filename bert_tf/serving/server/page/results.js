@@ -23,7 +23,8 @@ const BY_NAME = {
 };
 // Parts that such a result may lack.
 const FURTHER = { entities: { score: "scores", count: "num_entities" }, answers: { score: "scores" },
-  answer: { score: "score" }, label: { chosen: "chosen" }, tokens: { score: "probability" } };
+  answer: { score: "score" }, label: { chosen: "chosen" }, tokens: { score: "probability" },
+  masks: { written: "texts" } };
 const NO_OUTPUT = ["kind", "of", "name"];
 const SHOW = { span: showSpan, label: showLabel, spans: showSpans, continuation: showContinuation,
   candidates: showCandidates, relevance: showNumber, number: showNumber, terms: showTerms,
@@ -112,8 +113,10 @@ function showCandidates(result, row) {
   const places = row[result.text].slice(0, row[result.count] ?? row[result.text].length);
   if (!places.length) return [element("p", {}, "There is no mask in the text.")];
   return places.flatMap((candidates, index) => [element("h3", {}, `Mask ${index + 1}`),
-    table(["Token", "Probability"], candidates.map((token, rank) =>
-      [token, share(row[result.score][index][rank], token)]))]);
+    table(["Token", ...(result.written ? ["Text"] : []), "Probability"],
+      candidates.map((token, rank) => [token,
+        ...(result.written ? [row[result.written][index][rank]] : []),
+        share(row[result.score][index][rank], token)]))]);
 }
 
 function showNumber(result, row, values, name) {
