@@ -17,6 +17,7 @@ from bert_tf.layers.padding_free import PaddingFree
 from bert_tf.layers.pooling import Pooler, last_token, mean_of_tokens
 from bert_tf.layers.quantized import policy_of
 from bert_tf.models.encoder import Encoder
+from bert_tf.models.encoder_options import encoder_options
 from bert_tf.shapes import check_rank, check_shape
 
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
@@ -80,20 +81,8 @@ class Backbone(Adaptable, keras.Layer):
         if config.embedding_width != config.hidden_size:
             self.embeddings_project = Dense(config.hidden_size, **of_all,
                                             name="embeddings_project", dtype=self.dtype_policy)
-        self.encoder = Encoder(
-            config.num_hidden_layers, config.num_hidden_groups,
-            {"hidden_size": config.hidden_size,
-             "num_attention_heads": config.num_attention_heads,
-             "intermediate_size": config.intermediate_size, "hidden_act": config.hidden_act,
-             "kernel_size": config.conv_kernel_size if config.feed_forward == "conv" else None,
-             "attention_dropout": config.attention_probs_dropout_prob,
-             "norm": config.norm, "norm_position": config.norm_position,
-             "use_bias": config.use_bias,
-             "dense_bias": config.dense_bias, "intermediate_bias": config.intermediate_bias,
-             "gated": config.feed_forward == "gated", **common},
-            layers=_layers(config), relative=_relative(config, of_all),
-            norm=_final_norm(config), neighbours=_neighbours(config, common), name="encoder",
-            dtype=self.dtype_policy)
+        self.encoder = Encoder(**encoder_options(config, of_all, common), name="encoder",
+                               dtype=self.dtype_policy)
         self.bilstm = self.pooler = None
         if config.bilstm:
             self.bilstm = BiLstm(config.hidden_size, seed, name="bilstm",
@@ -314,46 +303,3 @@ def _checked(inputs):
     for name in INPUTS[1:]:
         check_shape(name, inputs[name], "input_word_ids", ids)
     return inputs
-
-
-def _layers(config):
-    """What each layer of the stack has of its own: options of `TransformerBlock`."""
-    rotary = config.relative_position == "rotary"
-    norm = {"norm": config.norm, "epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
-    layers = []
-    for layer in range(config.num_hidden_groups or config.num_hidden_layers):
-        local = not config.sees_all(layer)
-        base = config.local_rotary_base if local else config.rotary_base
-        layers.append({
-            "attention_norm": config.norms_entering(layer),
-            "attention": {"window": config.local_attention if local else 0,
-                          "rotary_base": base if rotary else 0.0,
-                          "rotary_factor": config.rotary_factor,
-                          "num_key_value_heads": config.num_key_value_heads,
-                          "head_size": config.attention_head_size,
-                          "score_size": config.score_size,
-                          "query_key_norm": norm if config.query_key_norm else None,
-                          "score_terms": 3 if config.relative_position == "disentangled" else 1}})
-    return layers
-
-
-def _relative(config, options):
-    """What layers share to know distances by, as `Encoder` takes it."""
-    buckets = {"position_buckets": config.position_buckets,
-               "max_relative_position": config.max_relative_position, **options}
-    return {"bias": ("bias", {"num_attention_heads": config.num_attention_heads, **buckets}),
-            "disentangled": ("disentangled", {"hidden_size": config.hidden_size,
-                                              "layer_norm_eps": config.layer_norm_eps, **buckets}),
-            }.get(config.relative_position)
-
-
-def _final_norm(config):
-    """LayerNorm at the end of a stack whose layers have theirs at the beginning."""
-    return ({"norm": config.norm, "epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
-            if config.norm_position != "post" else None)
-
-
-def _neighbours(config, options):
-    """The convolution beside the first layer."""
-    return ({"hidden_size": config.hidden_size, "kernel_size": config.first_conv_kernel_size,
-             "act": config.first_conv_act, **options} if config.first_conv_kernel_size else None)
