@@ -6,6 +6,8 @@ import re
 import textwrap
 
 _LISTED = 400  # characters of what there is to choose from
+# Controls, U+202A to 202E and 2066 to 2069, which turn the direction of text, halves of surrogates.
+_NOT_SHOWN = r"[^\n\t -~\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\U0010ffff]"
 
 
 class BertTfError(Exception):
@@ -46,7 +48,7 @@ def explain(received, expected="", attempt=""):
 def printable(text):
     """Return a text in which what would command a terminal, as names in others' files may, is
     written out."""
-    return re.sub(r"[^\n\t -~\xa0-\U0010ffff]", lambda found: repr(found[0])[1:-1], text)
+    return re.sub(_NOT_SHOWN, lambda found: repr(found[0])[1:-1], text)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ What is asked follows from the model: a question answered, a label or a number, 
 continuation, masks filled in where they are written in the text, else the vector; `--signature`
 asks any other. With `--query` the texts are ranked by it, by a reranker's scores or by vectors.
 Without TEXT the lines of standard input are read; of pairs, unless --pair is given, two texts with
-a tab between them.
+a tab between them. The first lines, 8 requests of them, decide whether masks are filled in.
 """
 
 import base64
@@ -102,6 +102,8 @@ def _asker(client, signatures, arguments, texts):
     name = arguments.signature or _chosen(signatures, results, description, arguments, texts)
     if name not in signatures:
         raise UsageError(explain(f"--signature {name}", f"one of {' '.join(signatures)}"))
+    if not (arguments.texts or arguments.signature):
+        print(f"note: every line is asked of the signature {name}", file=sys.stderr)
     inputs = signatures[name]["inputs"].keys()
     if "question" in inputs and arguments.question is None:
         raise UsageError(explain(f"{arguments.model} answers questions", "--question"))

@@ -108,11 +108,11 @@ def test_a_stop_of_what_keeps_nothing(main, words, capsys, monkeypatch):
 
 def test_an_error_commands_no_terminal(capsys):
     def main(_):
-        raise errors.BertTfError("x.safetensors: \x1b[31ma\x9b\r\n다음\u3000줄")
+        raise errors.BertTfError("x.safetensors: \x1b[31ma\x9b\r\n다음\u3000줄\u202e\u2066\ud800")
 
     assert cli.run(main) == 1
     assert capsys.readouterr().err == (
-        "error: x.safetensors: \\x1b[31ma\\x9b\\r\n다음\u3000줄\n")
+        "error: x.safetensors: \\x1b[31ma\\x9b\\r\n다음\u3000줄\\u202e\\u2066\\ud800\n")
 
 
 def test_output_that_nobody_takes(capsys, monkeypatch):

@@ -190,10 +190,11 @@ def test_checkpoints_of_others_take_no_files_from_elsewhere(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "modules.json", "1_Pooling",
-                                  "bert_model.ckpt.index", "model.weights.h5", "bert_config.json"])
+                                  "bert_model.ckpt.index", "model.weights.h5", "bert_config.json",
+                                  "assets/tokenizer/vocabulary.txt"])
 def test_no_file_of_a_model_is_elsewhere_or_a_pipe(tmp_path, name):
     folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
-    folder.mkdir()
+    (folder / name).parent.mkdir(parents=True)
     elsewhere.mkdir()
     (elsewhere / "config.json").write_text("{}")
     (folder / "unrelated").symlink_to(elsewhere)

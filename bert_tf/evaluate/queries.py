@@ -51,7 +51,8 @@ def read_retrieval(options):
 
     Raises:
         UsageError: columns or flags are missing.
-        BertTfError: a file cannot be read, or a query has no relevant passage in the corpus.
+        BertTfError: a file cannot be read, a query has no relevant passage in the corpus, or
+            judgements contradict each other.
     """
     form = options.form()
     beside = dataclasses.replace(form, header=None)  # --header and --no-header are of --data
@@ -163,7 +164,11 @@ def _judged(options, form, beside):
         raise UsageError(f"--{name}_column with --qrels; omit it")
     relevant = collections.defaultdict(dict)
     for where, query, passage, relevance in _judgements(options.qrels, beside):
-        relevant[query][passage] = (where, relevance)
+        first, known = relevant[query].setdefault(passage, (where, relevance))
+        if relevance != known:
+            raise BertTfError(explain(
+                f"{where}: the passage {passage!r} has relevance {relevance} to the query "
+                f"{query!r}, but {known} in {first}", "one judgement"))
     found, known, left_out = [], set(), 0
     for query in read_corpus(options.data, form, columns):
         known.add(query.id)

@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_tf.errors import UsageError, explain, needs
 from bert_tf.predict.as_json import as_json
-from bert_tf.storage import files, local_copies
+from bert_tf.storage import disk, files, local_copies
 
 
 class JsonLines:
@@ -112,7 +112,7 @@ class Npy:
     def write(self, path, block, predictions):
         """See `JsonLines.write`; the array comes last."""
         files.write_json(path.removesuffix(self.suffix) + ".ids.json", block.ids(self.id))
-        with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
+        with files.atomic_path(path) as temporary, disk.open_for_array(temporary) as stream:
             np.save(stream, predictions[self.vector], allow_pickle=False)
 
     @staticmethod

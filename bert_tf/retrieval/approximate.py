@@ -63,8 +63,9 @@ def build(vectors, path, seed, progress=None):
         index.add(part)
         if progress:
             progress(len(part))
-    with files.atomic_path(path) as temporary:
-        faiss.write_index(index, temporary)
+    # Through Python, whose errors say what is wrong with a disk.
+    with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
+        faiss.write_index(index, faiss.PyCallbackIOWriter(stream.write))
 
 
 class Approximate:
@@ -76,16 +77,17 @@ class Approximate:
 
     Raises:
         UsageError: faiss is not installed.
-        BertTfError: the file is damaged or of other vectors.
+        BertTfError: the file cannot be read, is damaged or of other vectors.
     """
 
     def __init__(self, path, count):
         faiss = library()
-        try:
-            self._index = faiss.read_index(path)
-        except RuntimeError as error:
-            raise BertTfError(explain(f"{path} is damaged",
-                                      attempt="building the index again")) from error
+        with files.explained("read", path), open(path, "rb") as stream:
+            try:
+                self._index = faiss.read_index(faiss.PyCallbackIOReader(stream.read))
+            except RuntimeError as error:
+                raise BertTfError(explain(f"{path} is damaged",
+                                          attempt="building the index again")) from error
         if self._index.ntotal != count:
             raise BertTfError(explain(f"{path} holds {self._index.ntotal} vectors", f"{count}",
                                       "building the index again"))

@@ -5,7 +5,7 @@ import numpy as np
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.build_index import Stored
 from bert_tf.retrieval.codes import DTYPES, VectorCode
-from bert_tf.retrieval.search import check_k
+from bert_tf.retrieval.search import QUERY_BLOCK, check_k
 from bert_tf.retrieval.shards import mapped
 from bert_tf.retrieval.stored_index import AGAIN, StoredIndex
 from bert_tf.retrieval.token_vectors import TokenVectors, search_tokens
@@ -84,7 +84,9 @@ class MultiVectorIndex(StoredIndex):
         if len(queries.values) and queries.shape[1] != self.width:
             raise UsageError(explain(f"queries {queries.values.shape} for vectors of {self.width}",
                                      "those of the index's model"))
-        return search_tokens([queries], self._blocks(), min(check_k(k), len(self)))
+        parts = [queries[start:start + QUERY_BLOCK]
+                 for start in range(0, max(len(queries), 1), QUERY_BLOCK)]
+        return search_tokens(parts, self._blocks(), min(check_k(k), len(self)))
 
     def _blocks(self):
         """Yield `TokenVectors` of passages after passages."""

@@ -154,8 +154,18 @@ def rescored(queries, rows, vectors_of):
 
 def of_length_1(vectors):
     """Return float32 `[n, width]` vectors scaled to length 1; one of zeros stays so."""
+    with np.errstate(over="ignore"):
+        scaled, lengths = _scaled(vectors)
+    # Squares of so small and so large numbers are none of float32.
+    extreme = np.flatnonzero(~((lengths > 1e-15) & (lengths < 1e15)))
+    if len(extreme):
+        scaled[extreme], _ = _scaled(vectors[extreme].astype(np.float64))
+    return scaled
+
+
+def _scaled(vectors):
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0), lengths
 
 
 def check_k(k, name="k"):

@@ -18,7 +18,7 @@ import numpy as np
 from bert_tf.errors import BertTfError, explain
 from bert_tf.retrieval.codes import DTYPES
 from bert_tf.retrieval.corpus import Passage
-from bert_tf.storage import checksums, files
+from bert_tf.storage import checksums, disk, files
 
 _PASSAGES, _OFFSETS, _ABOUT = "passages.jsonl", "offsets", "shard.json"
 _MACOS_FILES = 10240  # the most that macOS lets a process open, where its own limit says unlimited
@@ -42,9 +42,9 @@ def write_shard(path, passages, arrays, about):
              for passage in passages]
     offsets = np.cumsum([0, *map(len, lines)], dtype=np.int64)
     with checksums.new_folder(path) as folder:
-        for name, values in arrays.items():
-            np.save(os.path.join(folder, f"{name}.npy"), values)
-        np.save(os.path.join(folder, f"{_OFFSETS}.npy"), offsets)
+        for name, values in (arrays | {_OFFSETS: offsets}).items():
+            with disk.open_for_array(os.path.join(folder, f"{name}.npy")) as stream:
+                np.save(stream, values)
         files.write_bytes(os.path.join(folder, _PASSAGES), b"".join(lines))
         files.write_json(os.path.join(folder, _ABOUT), about)
 

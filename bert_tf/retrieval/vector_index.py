@@ -41,7 +41,7 @@ class StoredVectors(Stored):
 
     def __init__(self, options, embed):
         self.options, self.embed = options, embed
-        self.scale = self._checked = None
+        self.scale = self._width = self._checked = None
 
     def arrays(self, passages):
         """See `Stored`; what does not fit the vectors is refused before a shard is computed."""
@@ -54,12 +54,17 @@ class StoredVectors(Stored):
         vectors = of_length_1(self.embed(passages))
         if self.scale is None and stored[1] != "float32":
             self.scale = VectorCode(stored[0], "int8").calibrated(vectors).scale
+        self._width = vectors.shape[1]
         codes = stored_codes(*stored, self.scale)
-        return {name: code.encode(vectors) for name, code in codes.items()}, {"scale": self.scale}
+        return {name: code.encode(vectors) for name, code in codes.items()}, self._about()
+
+    def _about(self):
+        return {"scale": self.scale, "width": self._width}
 
     def goes_on_from(self, about):
         """See `Stored`."""
         self.scale, self._checked = about["scale"], True
+        self._width = about.get("width")  # which shards of an earlier version do not say
 
     def check(self, count):
         """See `Stored`."""
@@ -82,7 +87,7 @@ class StoredVectors(Stored):
                 approximate.build(Codes(shards, name, code.decode),
                                   os.path.join(folder, APPROXIMATE), self.options["seed"],
                                   bar.update)
-        return [APPROXIMATE] if wanted else [], {"scale": self.scale}
+        return [APPROXIMATE] if wanted else [], self._about()
 
 
 class VectorIndex(StoredIndex):
@@ -126,7 +131,7 @@ class VectorIndex(StoredIndex):
         """Find the rows of the nearest vectors.
 
         Args:
-            queries: float `[q, width]`, of the model's width.
+            queries: float `[q, width]`, of the model's width or of the index's.
             k: rows of a query; all where there are fewer.
             exact: compare with every vector, also where there is a structure for approximate
                 search; so is where all are candidates. Bits are compared with bits all the same,
@@ -161,10 +166,11 @@ class VectorIndex(StoredIndex):
         with np.errstate(over="ignore"):  # what is too large is refused below
             queries = np.asarray(queries, np.float32)
         dimensions = self.manifest["options"]["dimensions"]
-        if queries.ndim != 2 or queries.shape[1] < self.width or (
-                dimensions is None and queries.shape[1] != self.width):
-            raise UsageError(explain(f"queries {queries.shape} for vectors of {self.width}",
-                                     "[q, width] of the index's model"))
+        stated = self.manifest.get("width")  # the model's, which earlier versions did not write
+        if queries.ndim != 2 or not (queries.shape[1] in (self.width, stated) or (
+                dimensions and not stated and queries.shape[1] > self.width)):
+            raise UsageError(explain(f"queries {queries.shape} for vectors of "
+                                     f"{stated or self.width}", "[q, width] of the index's model"))
         if not np.isfinite(queries).all():
             raise UsageError("queries: numbers that are not finite")
         return VectorCode(dimensions).encode(of_length_1(queries))

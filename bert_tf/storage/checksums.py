@@ -102,7 +102,7 @@ def refuse_links(folder):
     if files.is_remote(folder):  # a store has neither
         return
     names = files.list_folder(folder)
-    within = [f"{part}/{name}" for part in filter(hub.is_part, names)
+    within = [f"{part}/{name}" for part in filter(hub.is_part, [*names, "assets/tokenizer"])
               for name in files.list_folder(os.path.join(folder, part))]
     tensors = [name for name in names if re.search(_TENSORFLOW, name)]
     for name in (*hub.wanted([*names, *within]), *tensors):

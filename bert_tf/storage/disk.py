@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import types
 import uuid
 
 from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
@@ -87,6 +88,14 @@ def expand(pattern):
 def open_stored(path):
     """Open for reading bytes as they are stored, also those of a `.gz`."""
     return open(path, "rb")
+
+
+@contextlib.contextmanager
+def open_for_array(path):
+    """Open for `np.save`: for a real file it calls `ndarray.tofile`, whose errors do not say what
+    is wrong with the disk."""
+    with open(path, "wb") as stream:
+        yield types.SimpleNamespace(write=stream.write)
 
 
 def make_folder(path):

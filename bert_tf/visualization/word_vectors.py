@@ -64,7 +64,7 @@ def occurrences(tokenizer, texts, words, seq_length=128):
         tokenizer: as `load_encoder` gives it.
         texts: list of str.
         words: list of str.
-        seq_length: the window in tokens; what stands after it has no pieces.
+        seq_length: the window in tokens; a word that ends after it has no pieces.
 
     Returns: list of `Occurrence`, in the order of the words, then of the sentences.
 
@@ -79,7 +79,8 @@ def occurrences(tokenizer, texts, words, seq_length=128):
         for sentence, (text, one) in enumerate(zip(texts, cut, strict=True)):
             for start, end in places_of(word, text, ignore_case) if word.strip() else ():
                 inside = np.flatnonzero((one["starts"] < end) & (one["ends"] > start))
-                inside = inside[inside < seq_length - vocabulary.num_special()]
+                if (inside >= seq_length - vocabulary.num_special()).any():
+                    inside = inside[:0]  # the vector of some of its pieces is not the word's
                 places = tuple((inside + vocabulary.initial_token).tolist())
                 found.append(Occurrence(word, sentence, start, end, places,
                                         tuple(one["pieces"][place] for place in inside)))

@@ -1,10 +1,12 @@
-"""Nearest bits against all distances at once."""
+"""Nearest bits against all distances at once; what is wrong with a disk."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
 
+from bert_tf.errors import UnavailableError
+from bert_tf.retrieval import approximate
 from bert_tf.retrieval.approximate import nearest_bits
 
 
@@ -27,3 +29,22 @@ def test_nearest_bits_of_many_shards(k):
         np.testing.assert_array_equal(rows, np.argsort(differing, axis=1, kind="stable"))
     else:  # of each shard the k nearest are not kept
         assert peak < 60 * (k + 50) * 50
+
+
+def test_what_is_wrong_with_a_disk_is_told(tmp_path, monkeypatch):
+    """faiss would raise a RuntimeError either way."""
+    def full(_, mode):
+        return open("/dev/full", mode)
+
+    monkeypatch.setattr(approximate, "open", full, raising=False)
+    path = str(tmp_path / "approximate.faiss")
+    with pytest.raises(UnavailableError, match="approximate.faiss: the disk is full .*; try free"):
+        approximate.build(np.eye(64, 32, dtype="float32"), path, 1)
+    assert not list(tmp_path.iterdir())
+
+    def refused(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(approximate, "open", refused)
+    with pytest.raises(UnavailableError, match="approximate.faiss: permission denied"):
+        approximate.Approximate(path, 64)

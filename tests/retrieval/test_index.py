@@ -227,6 +227,23 @@ def test_a_manifest_that_no_build_wrote(tmp_path, corpus, changes):
         VectorIndex(str(tmp_path / "index"))
 
 
+def test_vectors_of_another_model_are_refused_where_its_width_is_known(tmp_path, corpus):
+    index, other = build(tmp_path / "index", corpus, dimensions=16), np.ones((1, WIDTH + 8))
+    with pytest.raises(UsageError, match=f"queries .* for vectors of {WIDTH}"):
+        index.search_vectors(other)
+    np.testing.assert_array_equal(index.search_vectors(embed(QUERIES)[:, :16])[1],
+                                  index.search_vectors(embed(QUERIES))[1])
+    path = tmp_path / "index" / "manifest.json"
+    made = json.loads(path.read_text())
+    assert made.pop("width") == WIDTH
+    del made["blake2b"]
+    path.write_text(json.dumps(made))  # as an earlier version wrote it
+    index = VectorIndex(str(tmp_path / "index"))
+    assert index.search_vectors(other, 1)[1].shape == (1, 1)
+    with pytest.raises(UsageError, match="for vectors of 16"):
+        index.search_vectors(other[:, :15])
+
+
 def test_refused(tmp_path, corpus, monkeypatch):
     index = build(tmp_path / "index", corpus)
     for queries in (np.ones((1, WIDTH - 1)), np.ones(WIDTH), np.ones((1, WIDTH + 1))):

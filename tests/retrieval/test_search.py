@@ -5,7 +5,7 @@ import pytest
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.retrieval import search as module
-from bert_tf.retrieval.search import TopK, search
+from bert_tf.retrieval.search import TopK, of_length_1, search
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
@@ -39,6 +39,15 @@ def test_equal_vectors_of_which_not_all_are_found(n):
     vectors[rows] = query + 0.1 * noise
     for k in (1, 3):
         assert search(query[np.newaxis], vectors.astype(np.float32), k)[1].tolist() == [rows[:k]]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-40, 1e-23, 1e20, 1e36])
+def test_cosines_do_not_depend_on_length(scale):
+    vectors = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
+    scaled = np.float32(vectors.astype(np.float64) * scale)
+    scaled[1], vectors[1] = 0, 0
+    np.testing.assert_allclose(of_length_1(scaled), of_length_1(vectors), atol=1e-4)
 
 
 def test_ties_of_scores_that_come_in_parts():

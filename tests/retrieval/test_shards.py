@@ -10,6 +10,7 @@ import pytest
 from bert_tf.errors import UnavailableError
 from bert_tf.retrieval.corpus import Passage
 from bert_tf.retrieval.shards import Codes, Passages, shard_name, write_shard
+from bert_tf.storage import disk
 
 
 def written(folder, count, rows, width=4):
@@ -61,6 +62,16 @@ def test_where_the_limit_cannot_be_raised_it_is_named(shards, monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(UnavailableError, match="ulimit -n"):
         patched.setattr(resource, "setrlimit", lambda *_: None)
         Passages(shards[0])
+
+
+def test_a_full_disk_is_told(tmp_path, monkeypatch):
+    def opened(_, mode):
+        return open("/dev/full", mode)
+
+    monkeypatch.setattr(disk, "open", opened, raising=False)
+    with pytest.raises(UnavailableError, match="shard-00000: the disk is full .*; try freeing"):
+        written(tmp_path, 1, 5000)
+    assert not list(tmp_path.iterdir())
 
 
 def test_vectors_of_several_shards_are_in_memory_once(tmp_path):

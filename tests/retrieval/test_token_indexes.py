@@ -8,6 +8,7 @@ import pytest
 from folders import files_of
 
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.retrieval import token_vectors
 from bert_tf.retrieval.build_index import build_index
 from bert_tf.retrieval.multi_vector_index import MultiVectorIndex, StoredTokenVectors
 from bert_tf.retrieval.sparse_index import SparseIndex, StoredWeights
@@ -115,6 +116,22 @@ def test_int8_of_vectors_of_tokens(tmp_path, corpus):
     np.testing.assert_allclose(scores, -np.sort(-expected)[:, :5], atol=1e-5)
     with pytest.raises(UsageError, match=f"for vectors of {WIDTH}"):
         index.rows_of(TokenVectors.of([np.ones((2, WIDTH + 1), np.float32)]))
+
+
+def test_many_queries_are_compared_a_block_at_a_time(tmp_path, corpus, monkeypatch):
+    build_index(str(tmp_path / "index"), OPTIONS, [corpus], KINDS["multi_vector"][0], {})
+    index, queries = MultiVectorIndex(str(tmp_path / "index")), vectors(QUERIES)
+    expected, compare, at_once = index.rows_of(queries, 5), token_vectors.max_sims, set()
+
+    def max_sims(queries, passages):
+        at_once.add(len(queries))
+        return compare(queries, passages)
+
+    monkeypatch.setattr(token_vectors, "max_sims", max_sims)
+    monkeypatch.setattr("bert_tf.retrieval.multi_vector_index.QUERY_BLOCK", 4)
+    for found, whole in zip(index.rows_of(queries, 5), expected, strict=True):
+        np.testing.assert_allclose(found, whole, rtol=1e-6)
+    assert at_once == {4, 1} and index.rows_of(queries[:0], 5)[1].shape == (0, 5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

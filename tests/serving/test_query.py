@@ -83,6 +83,7 @@ def test_lines_of_standard_input(task_models):
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
     results = [json.loads(line) for line in result.stdout.splitlines()]
     assert [each["text"] for each in results] == lines
+    assert result.stderr == "note: every line is asked of the signature predict\n"
     with Client(task_models.server.address, "several") as client:
         told = client.classify(*map(list, zip(*(line.split("\t") for line in lines), strict=True)))
     assert [each["label"] for each in results] == [each["label"] for each in told]

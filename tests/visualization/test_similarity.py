@@ -68,6 +68,12 @@ def test_pieces_of_an_occurrence_are_those_of_its_characters(words, between):
         assert len({each.positions for each in found}) == expected
 
 
+def test_a_word_that_ends_after_the_window_has_no_pieces():
+    for seq_length, pieces in ((5, ("bank", "##s")), (4, ()), (3, ())):  # [CLS] the bank ##s [SEP]
+        (found,) = occurrences(tokenizer(), ["the banks"], ["banks"], seq_length)
+        assert found.pieces == pieces and len(found.positions) == len(pieces)
+
+
 def test_pieces_of_bytes():
     alphabet = byte_pair.byte_alphabet()
     tokens = [*byte_pair.SPECIAL_TOKENS, *alphabet, "Ġb", "an", "Ġban"]

@@ -158,9 +158,8 @@ class TakesText:
         of other ones TensorFlow makes a graph beside the first."""
         specs = [getattr(part, "element_spec", part) for part in given]
         arrays = [part for part in tf.nest.flatten(specs) if hasattr(part, "shape")]
-        kinds = "".join(np.dtype(tf.as_dtype(array.dtype).as_numpy_dtype).kind for array in arrays)
         setattr(self, f"_given_to_{function}", {
-            kinds: [tf.TensorShape(array.shape).rank for array in arrays]})
+            "".join(map(_kind, arrays)): [tf.TensorShape(array.shape).rank for array in arrays]})
 
     def _prepared(self, inputs):
         return text_tensors(inputs, getattr(self.preprocessor, "tokenizer", None))
@@ -233,6 +232,15 @@ def _step():
         yield
     finally:
         _in_step.reset(token)
+
+
+def _kind(array):
+    """Return NumPy's letter for the kind of an array's type; of one that TensorFlow does not know,
+    as of tables and of other libraries' tensors, `?`."""
+    try:
+        return np.dtype(tf.as_dtype(array.dtype).as_numpy_dtype).kind
+    except (AttributeError, TypeError):
+        return "?"
 
 
 def _weighed(arguments):

@@ -96,6 +96,12 @@ def test_texts_and_ids_in_turn_are_traced_once_each(monkeypatch):
     assert len(traced) == 2
 
 
+def test_ids_in_tables_are_ids():
+    ids, model = pack_words([["a", "b"], ["c"]]), classifier()
+    tables = {name: pd.DataFrame(values) for name, values in ids.items()}
+    np.testing.assert_array_equal(model.predict(tables, verbose=0), model.predict(ids, verbose=0))
+
+
 def test_no_rows_of_ids_have_no_outputs():
     """Keras ended in an UnboundLocalError."""
     none = {name: ids[:0] for name, ids in pack_words([["a", "b"]]).items()}
