@@ -58,12 +58,31 @@ class Dense(keras.layers.Dense):
         outputs = self._substituted(inputs, activation)
         return activation(self(inputs), training) if outputs is None else outputs
 
+    def of_activated(self, inputs, activate):
+        """Map what `activate`, a function, makes of `inputs`; the gradient makes it once more, so
+        that the inputs alone are kept for it."""
+        @tf.custom_gradient
+        def product(inputs, kernel):
+            def gradients(upstream):
+                with tf.control_dependencies([upstream]):
+                    kept = tf.identity(inputs)
+                with tf.GradientTape() as tape:
+                    tape.watch(kept)
+                    again = activate(kept)
+                of_again = tf.matmul(upstream, kernel, transpose_b=True)
+                return (tape.gradient(again, kept, of_again),
+                        tf.matmul(again, upstream, transpose_a=True))
+
+            return tf.matmul(activate(inputs), kernel), gradients
+
+        return self._mapped(inputs, tf.convert_to_tensor(self.kernel), product)
+
     def _substituted(self, inputs, activation=None):
         outputs = substitutes().product(self, inputs, activation)
         return None if outputs is None else unflatten(outputs, inputs)
 
-    def _mapped(self, inputs, kernel):
-        outputs = tf.matmul(flatten(inputs, kernel.shape[0]), kernel)
+    def _mapped(self, inputs, kernel, product=tf.matmul):
+        outputs = product(flatten(inputs, inputs.shape[-1]), kernel)
         if self.use_bias:
             outputs = add_bias(outputs, tf.convert_to_tensor(self.bias))
         return unflatten(outputs, inputs)

@@ -14,6 +14,10 @@ from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.norm import norm_layer
 
+# Elements from which on activations are computed again for the gradient instead of kept: of fewer
+# the memory matters less than the time, and where the shape is open it takes longer, see `fused`.
+_MANY = 1 << 23
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Intermediate(Layer):
@@ -81,7 +85,7 @@ class Output(Layer):
 
     Call: `[…, in]` and the residual `[…, hidden]` -> `[…, hidden]`, of a convolution as of
     `Intermediate`. With `activate`, a function, the dense layer is given what that makes of the
-    inputs; the gradient makes it once more, so that only the inputs are kept for it.
+    inputs. Where they are many, the gradient makes it once more, so that it needs no memory.
 
     Args:
         hidden_size: width of the output.
@@ -118,12 +122,13 @@ class Output(Layer):
 
     def call(self, inputs, residual, training=False, layout=None, activate=None):
         """Map `[…, in]` to `[…, hidden]` and add the residual; of tokens with their `layout`."""
-        args = () if self.kernel_size is None else (layout.sequence_ids,)
-        if activate is None:
-            hidden = self.dense(inputs, *args)
+        many = (inputs.shape.num_elements() or 0) >= _MANY
+        if activate and many and isinstance(self.dense, Dense) and not self.dense.quantization_mode:
+            hidden = self.dense.of_activated(inputs, lambda inputs: activate(inputs, training))
         else:
-            hidden = tf.recompute_grad(
-                lambda inputs: self.dense(activate(inputs, training), *args))(inputs)
+            inputs = activate(inputs, training) if activate else inputs
+            args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
+            hidden = self.dense(*args)
         hidden = self.dropout(hidden, training=training, layout=layout)
         if self.layer_norm is None:
             return hidden + residual

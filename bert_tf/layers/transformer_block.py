@@ -8,11 +8,6 @@ from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.layers.norm import norm_layer
 
-# Elements of activations from which on they are computed again for the gradient instead of kept:
-# of fewer the memory matters less than the time, and where the shape is open that is several times
-# as long, see `fused`.
-_LARGE = 1 << 23
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Attention(Layer):
@@ -139,10 +134,9 @@ class TransformerBlock(Layer):
                                 return_attention_probs=return_attention_probs, relative=relative)
         tokens, probs = tokens if return_attention_probs else (tokens, [None])
         of_tokens = own.of_first if first_only else own
-        again = training and (tokens.shape[0] or 0) * self.intermediate.intermediate_size >= _LARGE
         intermediate = self.intermediate(tokens, training=training, layout=of_tokens,
-                                         activated=not again)
+                                         activated=not training)
         output = self.block_output(intermediate, tokens, training=training, layout=of_tokens,
-                                   activate=self.intermediate.activate if again else None)
+                                   activate=self.intermediate.activate if training else None)
         output, probs = as_called(output, probs, own, layout, first_only)
         return (output, probs) if return_attention_probs else output
