@@ -42,3 +42,26 @@ def test_gradients_are_the_same(options, monkeypatch):
     assert len(calls) == 3
     for computed, expected in zip(again, kept, strict=True):
         np.testing.assert_allclose(computed, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_gradients_and_of_stateless_calls(monkeypatch):
+    block = TransformerBlock(8, 2, 12, initializer_range=0.3, seed=4)
+    hidden = tf.random.stateless_normal([2, 5, 8], [1, 2])
+    block.build(hidden.shape)
+    variables = [tf.convert_to_tensor(variable) for variable in block.trainable_variables]
+
+    def run():
+        with tf.GradientTape() as outer:
+            outer.watch(variables)
+            with tf.GradientTape() as tape:
+                tape.watch(hidden)
+                outputs, _ = block.stateless_call(variables, [], hidden, training=True)
+                total = tf.reduce_sum(outputs ** 3)
+            of_hidden = tape.gradient(total, hidden)
+            total += tf.reduce_sum(of_hidden ** 2)
+        return outer.gradient(total, variables)
+
+    kept = run()
+    monkeypatch.setattr(feed_forward, "_MANY", 2 * 5 * 12)
+    for computed, expected in zip(run(), kept, strict=True):
+        np.testing.assert_allclose(computed, expected, rtol=1e-4, atol=1e-4)
