@@ -116,9 +116,9 @@ def test_sample_draws_by_the_rows_own_seeds(name, exported):
 def test_sample_draws_from_all_tokens_where_a_temperature_or_top_p_is_given(tmp_path):
     folder = save_model(str(tmp_path), "gpt")
     everything = from_pretrained(folder).config.vocab_size
-    for given, top_k in (({}, 5), ({"temperature": 1}, everything), ({"top_p": 1}, everything),
+    for options, top_k in (({}, 5), ({"temperature": 1}, everything), ({"top_p": 1}, everything),
                          ({"temperature": 1, "top_k": 7}, 7)):
-        assert load_served(folder, **given).top_k == top_k, given
+        assert load_served(folder, **options).top_k == top_k, options
 
 
 @pytest.mark.long
