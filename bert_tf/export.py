@@ -23,7 +23,7 @@ import sys
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
-from bert_tf.options import ABOVE_0, FRACTION_ABOVE_0, POSITIVE, Options, Range, option, takes
+from bert_tf.options import ABOVE_0, FRACTION_ABOVE_0, POSITIVE, UP_TO_1, Options, option, takes
 from bert_tf.retrieval.codes import PRECISIONS, VectorCode
 from bert_tf.storage import files, hub
 
@@ -109,8 +109,7 @@ class ExportConfig(EmbeddingOptions):
         None, "divides the logits before sample draws (default: 1)", ABOVE_0)
     top_p: float | None = option(
         None, "sample draws from the fewest of those tokens that together have so much of the "
-              "probability (default: 1, all)",
-        Range(float, lambda value: 0 < value <= 1, "above 0, at most 1"))
+              "probability (default: 1, all)", UP_TO_1)
     max_new_tokens: int | None = option(
         None, "tokens that generate and sample add, for which so much of the window is kept "
               "(default: 32, of a window below 96 a third)", POSITIVE)

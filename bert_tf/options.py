@@ -45,6 +45,7 @@ NATURAL = Range(int, lambda value: value >= 0, "a whole number of at least 0")
 SEED = Range(int, lambda value: 0 <= value < 2**31, "a whole number of at least 0, below 2**31")
 NOT_NEGATIVE = Range(float, lambda value: 0 <= value < math.inf, "a number of at least 0")
 ABOVE_0 = Range(float, lambda value: 0 < value < math.inf, "a number above 0")
+UP_TO_1 = Range(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
 FRACTION = Range(float, lambda value: 0 <= value < 1, "a fraction in [0, 1)")
 FRACTION_ABOVE_0 = Range(float, lambda value: 0 < value < 1, "a fraction between 0 and 1")
 

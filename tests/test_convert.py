@@ -1,13 +1,14 @@
 """The command that converts: what it says, what it refuses, what it never deletes."""
 
 import json
+import re
 
 import hf_models
 import pytest
 
 from bert_tf import cli, convert
 from bert_tf.config import ModelConfig
-from bert_tf.converters import hf_safetensors, ours
+from bert_tf.converters import hf_safetensors, keras_hub, ours
 from bert_tf.converters.formats import FORMATS
 from bert_tf.converters.tokenizer_files import plain_bert_notes
 from bert_tf.errors import BertTfError
@@ -62,6 +63,8 @@ def test_the_list_names_every_format(capsys):
     code, printed = _run(capsys, "--list")
     assert code == 0
     assert all(name in printed.out for name in FORMATS)
+    assert printed.out.count("keras_hub") == len(keras_hub.BACKBONES)
+    assert re.search(r"^gpt2 .*(\n .*)*\n +keras_hub +language model$", printed.out, re.MULTILINE)
 
 
 def test_through_every_format_and_back(shared, tmp_path, capsys):

@@ -11,7 +11,8 @@ _NAMES = {"pretraining": "masked LM", "next_sentence": "next sentence",
 _OTHERS = {
     "google": {"bert": "masked LM, next sentence", "albert": "masked LM, sentence order",
                "electra": "masked LM, replaced tokens"},
-    "keras_hub": dict.fromkeys(("bert", "roberta", "albert", "electra"), "encoder"),
+    "keras_hub": {**dict.fromkeys(("bert", "roberta", "albert", "electra"), "encoder"),
+                  "gpt2": "language model"},
     "tf_models": {"bert": "encoder, masked LM, next sentence", "albert": "encoder"},
 }
 

@@ -20,6 +20,7 @@ from bert_tf.converters.keras_hub_tokenizer import read_tokenizer, write_tokeniz
 from bert_tf.converters.name_table import Row, split_first, split_last
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import checksums, files, local_copies
+from bert_tf.tokenization.load import load_tokenizer
 
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
@@ -84,6 +85,8 @@ def read(path):
         raise UsageError(f"{weights} does not fit {source}: "
                          + " ".join(str(error).split())) from error
     tokenizer, notes = read_tokenizer(path, config.family)
+    if config.family == "gpt2" and tokenizer:  # whose class knows padding by its mask alone
+        config = config.replace(padding_id=load_tokenizer(tokenizer).vocabulary.pad_id)
     if config.family != "gpt2" and files.exists(os.path.join(path, _TASK_WEIGHTS)):
         notes = (f"the weights of a head, {_TASK_WEIGHTS}, are left out: the encoder alone is "
                  "read", *notes)

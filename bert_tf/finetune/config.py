@@ -13,6 +13,7 @@ from bert_tf.options import (
     FRACTION,
     POSITIVE,
     REQUIRED,
+    UP_TO_1,
     Options,
     Range,
     SeedOptions,
@@ -27,7 +28,6 @@ from bert_tf.tokenization.options import TextOptions
 from bert_tf.training.run_options import RunOptions
 
 SCRATCH = "scratch"
-_UP_TO_1 = Range(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
 _FINITE = Range(float, math.isfinite, "a number")
 
 
@@ -108,7 +108,7 @@ class TrainingOptions(Options):
         POSITIVE, metavar="N")
     layer_decay: float | None = option(
         None, "the learning rate of a layer is X times that of the one above; ELECTRA: 0.8",
-        _UP_TO_1, metavar="X")
+        UP_TO_1, metavar="X")
     padding_free: bool | None = option(
         None, "compute real tokens only; what dropout draws depends on the number of replicas and "
               "of micro-batches then",

@@ -131,9 +131,11 @@ def _fill_mask(signature, texts, mask):
     for words, place in texts:
         text = _with_word(words, place, mask)
         filled = signature(text=tf.constant([text]))
+        texts = filled.get("texts", filled["tokens"])  # not of versions from before
         guesses = ", ".join(
             f"{(written or token).decode()} {score:.2f}" for written, token, score in zip(*(
-                filled[name].numpy()[0, 0] for name in ("texts", "tokens", "scores")), strict=True))
+                output.numpy()[0, 0] for output in (texts, filled["tokens"], filled["scores"])),
+                strict=True))
         yield text, f"-> {guesses}   (was: {words[place]})"
 
 

@@ -225,7 +225,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
     num_tokens = _check(model, tokenizer, model_folder, seq_length, max_new_tokens)
     if top_k is None:
-        top_k = _TOP_K if top_p is None and temperature in (None, 1) else num_tokens
+        top_k = _TOP_K if top_p is None and temperature is None else num_tokens
     if not 1 <= top_k <= num_tokens:
         raise UsageError(explain(f"top_k={top_k}", f"1 to {num_tokens}, the vocabulary"))
     temperature, top_p = (1.0 if value is None else value for value in (temperature, top_p))

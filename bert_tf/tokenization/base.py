@@ -13,6 +13,9 @@ from bert_tf.tokenization.packing import join
 from bert_tf.tokenization.special import WrittenTokens
 from bert_tf.tokenization.texts import text_list
 
+_SPACE = r"[\t-\r\x1c-\x20\x{85}\pZ]+"  # as of `str.strip`; `tf.strings.strip` knows ASCII's alone
+_AROUND = f"^{_SPACE}|{_SPACE}$"
+
 
 class BaseTokenizer(tf.Module):
     """Base of the tokenizers; a subclass adds how plain text is tokenized.
@@ -73,7 +76,7 @@ class BaseTokenizer(tf.Module):
         """What each token writes by itself, without white space around it, and with U+FFFD for a
         part of a character: string of the shape of `ids`, a tensor of integers."""
         alone = self.detokenize(tf.reshape(ids, [-1, 1]))
-        return tf.reshape(tf.strings.strip(valid_text(alone)), tf.shape(ids))
+        return tf.reshape(tf.strings.regex_replace(valid_text(alone), _AROUND, ""), tf.shape(ids))
 
     def blanks_in_pieces(self):
         """Whether the blank before a word is part of its pieces and none is put before a text, so

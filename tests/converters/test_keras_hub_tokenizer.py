@@ -99,6 +99,13 @@ def test_the_same_ids_there_and_the_same_files_back(kind, tmp_path):
             "the tokenizer's remove_space=True"]
 
 
+def test_gpt2_pads_with_the_padding_of_its_tokenizer(tmp_path):
+    """As transformers' classifier of it does, which finds the end of a text by that id."""
+    tokenizer = byte_pair_of_gpt2()
+    preset, _ = write("gpt2", tokenizer, tmp_path)
+    assert keras_hub.read(preset).config.padding_id == tokenizer.vocabulary.pad_id > 0
+
+
 def test_what_happens_to_text_before_sentence_piece_is_judged_or_read(tmp_path):
     theirs = keras_nlp.models.AlbertTokenizer(proto=sentence_piece().model)
     keras_hub.to_live(make_checkpoint("albert")).save_to_preset(str(tmp_path / "theirs"))

@@ -1,6 +1,9 @@
 """What a finished run tells beside its figures."""
 
-from bert_tf.pretrain.report import figures
+import pytest
+import tensorflow as tf
+
+from bert_tf.pretrain.report import _fill_mask, figures
 
 
 def test_a_sentence_task_stands_beside_its_more_frequent_label():
@@ -15,3 +18,14 @@ def test_a_language_model_has_a_perplexity():
     metrics = {"language_model_loss": 2.0, "language_model_accuracy": 0.5, "unigram_entropy": 4.0}
     assert figures(metrics) == ["LM loss 2.000 nats (perplexity 7.4), unigram entropy of the same "
                                 "tokens 4.000, LM accuracy 0.500"]
+
+
+@pytest.mark.parametrize(("texts", "shown"), [
+    ({"texts": [[["fox", ""]]]}, "fox 0.75, Ġ 0.25"),
+    ({}, "Ġfox 0.75, Ġ 0.25")])
+def test_what_fills_a_mask_is_shown_as_it_is_written(texts, shown):
+    """A finished run that is started again may have exported before there were `texts`."""
+    outputs = {"tokens": [[["Ġfox", "Ġ"]]], "scores": [[[0.75, 0.25]]], **texts}
+    (lines,) = _fill_mask(lambda text: {name: tf.constant(value) for name, value in
+                                        outputs.items()}, [(["a", "cat", "."], 1)], "<mask>")
+    assert lines == ("a <mask> .", f"-> {shown}   (was: cat)")

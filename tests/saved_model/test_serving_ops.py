@@ -16,8 +16,8 @@ TEXT_OPS = {  # the fewer the better: older servers link fewer
     "bert": WORD_PIECE, "electra": WORD_PIECE, "encoder": WORD_PIECE,
     "classifier": WORD_PIECE, "several": WORD_PIECE, "regressor": WORD_PIECE,
     "span": WORD_PIECE, "tagger": WORD_PIECE,
-    "characters": SENTENCE_PIECE, "albert": SENTENCE_PIECE,
-    "left_to_right": {*SENTENCE_PIECE, "SentencepieceDetokenizeOp"},
+    "characters": SENTENCE_PIECE,
+    **dict.fromkeys(("albert", "left_to_right"), {*SENTENCE_PIECE, "SentencepieceDetokenizeOp"}),
     "roberta": set(), "gpt": set(),
 }
 

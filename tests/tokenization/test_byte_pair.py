@@ -98,6 +98,17 @@ def test_tokens_of_a_part_of_a_character(tokenizer, reference):
     assert tokenizer.decode(rows) == [reference.decode(row) for row in rows]
 
 
+def test_texts_of_tokens_are_without_any_white_space_around(tokenizer):
+    written = [" foxes\n", "\xa0", "\u3000a \u2002b\x85\x1c", "\t\u2028", "\u200bc "]
+    alphabet = byte_alphabet()
+    tokens = ["".join(alphabet[byte] for byte in text.encode()) for text in written]
+    vocabulary = [*tokenizer.vocabulary.tokens, *tokens]
+    more = BytePairTokenizer(vocabulary, tokenizer.merges)
+    ids = tf.constant([[vocabulary.index(token)] for token in tokens])
+    assert [text.decode() for text in more.texts(ids)[:, 0].numpy()] == [
+        text.strip() for text in written]
+
+
 def test_special_tokens_in_text(tokenizer):
     vocabulary = tokenizer.vocabulary
     assert vocabulary.special_tokens == SPECIAL_TOKENS

@@ -97,9 +97,20 @@ def test_fill_mask(page):
     assert page.locator("textarea").input_value() == f"The capital of France is {MASK}."
     answer = run(page, text=f"In {MASK} and {MASK}.")
     assert answer.locator("h3").all_inner_texts() == ["Mask 1", "Mask 2"]
-    assert cells(answer.locator("table").first) == [
-        f"Ġ{CITY}", CITY, "75.0 %", "city", "city", "12.5 %"]
+    assert cells(answer.locator("table").first) == [f"Ġ{CITY}", "75.0 %", "city", "12.5 %"]
     assert "no mask" in run(page, text="None.").inner_text()
+
+
+def test_a_model_that_describes_its_results_has_texts_of_what_fills_a_mask(page):
+    described = json.dumps({"results": {"fill_mask": {"masks": {
+        "kind": "candidates", "text": "tokens", "written": "texts", "score": "scores"}}}})
+    page.route("**:predict", lambda route: route.fulfill(json={"outputs": [described]})
+               if "describe" in route.request.post_data else route.fallback())
+    page.reload()
+    page.wait_for_selector("#fields textarea")
+    choose(page, "fill_mask")
+    assert cells(run(page, text=MASK).locator("table")) == [
+        f"Ġ{CITY}", CITY, "75.0 %", "city", "city", "12.5 %"]
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ from tiny_model import (
 )
 
 from bert_tf.errors import UsageError
-from bert_tf.saved_model.served_model import ServedModel
+from bert_tf.saved_model.served_model import ServedModel, load_served
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.signature import continuation
 
@@ -111,6 +111,14 @@ def test_sample_draws_by_the_rows_own_seeds(name, exported):
         ranks += [np.count_nonzero(given > given[number])
                   for given, number in zip(logits, row[:count], strict=True)]
     assert 0 < max(ranks) < TOP_K
+
+
+def test_sample_draws_from_all_tokens_where_a_temperature_or_top_p_is_given(tmp_path):
+    folder = save_model(str(tmp_path), "gpt")
+    everything = from_pretrained(folder).config.vocab_size
+    for options, top_k in (({}, 5), ({"temperature": 1}, everything), ({"top_p": 1}, everything),
+                         ({"temperature": 1, "top_k": 7}, 7)):
+        assert load_served(folder, **options).top_k == top_k, options
 
 
 @pytest.mark.long

@@ -23,8 +23,7 @@ const BY_NAME = {
 };
 // Parts that such a result may lack.
 const FURTHER = { entities: { score: "scores", count: "num_entities" }, answers: { score: "scores" },
-  answer: { score: "score" }, label: { chosen: "chosen" }, tokens: { score: "probability" },
-  masks: { written: "texts" } };
+  answer: { score: "score" }, label: { chosen: "chosen" }, tokens: { score: "probability" } };
 const NO_OUTPUT = ["kind", "of", "name"];
 const SHOW = { span: showSpan, label: showLabel, spans: showSpans, continuation: showContinuation,
   candidates: showCandidates, relevance: showNumber, number: showNumber, terms: showTerms,
