@@ -85,12 +85,12 @@ def open_stored(path):
         return _place(path).open_stored(path)
 
 
-def read_ranges(path, ranges, at_once=8):
+def read_ranges(path, ranges):
     """Yield the bytes of a file as they are stored from each `start` to before `end`, or to its
-    end; from a store these alone are read, `at_once` of them in memory."""
-    for i in range(0, len(ranges), at_once):
+    end; from a store these alone are read, 8 of them in memory."""
+    for i in range(0, len(ranges), 8):
         with explained("read", path):
-            yield from _place(path).read_ranges([(path, *each) for each in ranges[i:i + at_once]])
+            yield from _place(path).read_ranges([(path, *each) for each in ranges[i:i + 8]])
 
 
 def open_binary(path):
