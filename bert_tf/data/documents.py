@@ -11,6 +11,7 @@ white space like any other (`sentences`), or the whole text is one sentence (`no
 """
 
 import filecmp
+import itertools
 import os
 import re
 import shutil
@@ -212,7 +213,8 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
         overwrite: replace other text that was written there before.
         apart: files that are no text to train on, such as the vocabulary and what is excluded:
             they are left out, which is told.
-        ready: function that refuses what would be lost; called before `overwrite` replaces text.
+        ready: function that refuses what would be lost; called before `overwrite` replaces text,
+            which comes after all that is wrong with the other patterns.
 
     Raises:
         UsageError: there is other text from standard input, or a pattern matches no file, or a
@@ -220,31 +222,38 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
             nothing is left.
         BertTfError: a file cannot be read, or its beginning is not UTF-8.
     """
-    spool = os.path.join(folder, STDIN_NAME)
-    if "-" in patterns:
-        with files.atomic_path(spool) as temporary:
-            with open(temporary, "wb") as stream:
-                shutil.copyfileobj(sys.stdin.buffer, stream)
-            # A copy of no text would only refuse what the mended command gives: all of it is read.
-            with open(temporary, "rb") as stream:
-                if not sum(any(map(str.strip, lines))
-                           for lines in line_blocks(stream, "standard input")):
-                    raise _without_text("standard input", "what comes before the pipe alone")
-            if files.exists(spool) and not _are_same(temporary, spool):
-                if not overwrite:
-                    raise UsageError(explain(
-                        f"{spool} holds other text from standard input than there is now",
-                        attempt="another output folder, or --overwrite"))
-                ready()
+    spool, piped = os.path.join(folder, STDIN_NAME), "-" in patterns
     patterns = [spool if pattern == "-" else pattern for pattern in patterns]
-    paths, beside = files.expand(patterns), {*map(files.resolved, apart)}
+    named = [[spool] if piped and pattern == spool else files.expand([pattern])
+             for pattern in patterns]
+    paths, beside = list(dict.fromkeys(itertools.chain(*named))), {*map(files.resolved, apart)}
     paths = _without(paths, "written by a run", lambda path: (
         path not in patterns and _is_made(path, folder)))
     paths = _without(paths, "the vocabulary, or excluded", lambda path: (
         beside and files.resolved(path) in beside))
     check_names(paths)
-    files.each(_check_beginning, paths)
+    files.each(_check_beginning, [path for path in paths if not (piped and path == spool)])
+    if piped:
+        _copy_standard_input(spool, overwrite, ready)
     return paths
+
+
+def _copy_standard_input(spool, overwrite, ready):
+    """Write standard input to `spool`, with the last arguments of `expand_inputs`."""
+    with files.atomic_path(spool) as temporary:
+        with open(temporary, "wb") as stream:
+            shutil.copyfileobj(sys.stdin.buffer, stream)
+        # A copy of no text would only refuse what the mended command gives: all of it is read.
+        with open(temporary, "rb") as stream:
+            if not sum(any(map(str.strip, lines))
+                       for lines in line_blocks(stream, "standard input")):
+                raise _without_text("standard input", "what comes before the pipe alone")
+        if files.exists(spool) and not _are_same(temporary, spool):
+            if not overwrite:
+                raise UsageError(explain(
+                    f"{spool} holds other text from standard input than there is now",
+                    attempt="another output folder, or --overwrite"))
+            ready()
 
 
 def _check_beginning(path):

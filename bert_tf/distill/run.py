@@ -67,6 +67,7 @@ class DistillationRun(RunFolder):
 
     def finish(self):
         """Do what is missing; return `(metrics, version)`: held out, and the SavedModel's path."""
+        manifest.check_own(self.path("run.json"), _MADE, "objectives")
         files.clean_temporary(files.make_folder(self.path()))
         inputs = expand_inputs(self.options.input, self.path(), self.options.overwrite,
                                ready=self.refuse_loss)
@@ -88,7 +89,6 @@ class DistillationRun(RunFolder):
         # When the model is evaluated decides which weights are the best.
         options = {**self.options.stored(), "eval_every of the best": self.options.eval_every}
         record = self.path("run.json")
-        manifest.check_own(record, _MADE, "objectives")
         read = [path for given in (self.options.teacher, self.options.init) if given
                 for path in model_files(given)]
         begun = (files.list_folder(self.path(_ANSWERS, "train"))

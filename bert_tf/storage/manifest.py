@@ -182,8 +182,8 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
         option: as of `check_own`.
         made: function without arguments that gives the names of what the stage makes in the
             folder, as far as it is there.
-        ready: function that refuses what cannot be made; called where there is work, before what is
-            there is replaced.
+        ready: function that refuses what cannot be made, or makes room for it; called where there
+            is work, before what is there is replaced.
 
     Raises: as `check_own`, `finished` and `ready`.
     """

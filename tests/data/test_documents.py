@@ -153,6 +153,16 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch, 
     with pytest.raises(UsageError, match="stdin.txt holds other text from standard input"):
         expand(["-"], b"other\n")
     assert documents(paths) == [["x"], ["from a pipe"]]
+
+    def refuse():
+        raise UsageError("would be lost")
+
+    absent = str(tmp_path / "*.absent")
+    with pytest.raises(UsageError, match="would be lost"):
+        expand(["-"], b"other\n", overwrite=True, ready=refuse)
+    with pytest.raises(UsageError, match="no file matches"):
+        expand(["-", absent], b"other\n", overwrite=True)
+    assert documents(paths) == [["x"], ["from a pipe"]]
     expand(["-"], b"other\n", overwrite=True)
     assert documents(paths) == [["x"], ["other"]]
     with pytest.raises(UsageError, match="no file matches"):

@@ -250,6 +250,7 @@ def test_other_text_from_standard_input_is_refused_before_it_replaces_any(folder
     run = folder / "piped"
     (run / "checkpoints/step_00000012").mkdir(parents=True)
     (run / "stdin.txt").write_text("some text\n")
+    manifest.write(str(run / "run.json"), {"objectives": None})
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(b"other text\n")))
     with pytest.raises(UsageError, match="12 steps of training would be lost"):
         run_module.DistillationRun(distill.DistillConfig(
@@ -290,6 +291,6 @@ def test_a_run_of_finetune_is_left_alone(folder):
     manifest.write(os.path.join(run, "run.json"), FinetuneConfig(
         task="embed", train="pairs.tsv", dev="0.1", output_dir=run).stored())
     options = complete(distill.DistillConfig(
-        teacher=str(folder / "embedder"), input="texts", output_dir=run, overwrite=True))
+        teacher=str(folder / "embedder"), input="-", output_dir=run, overwrite=True))
     with pytest.raises(UsageError, match="already holds run.json, not written by this command"):
-        run_module.DistillationRun(options, None).claim([])
+        run_module.DistillationRun(options, None).finish()  # and reads no standard input before
