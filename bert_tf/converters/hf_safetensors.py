@@ -44,6 +44,7 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "gte": "XLMRobertaTokenizer", "eurobert": "PreTrainedTokenizerFast",
                "qwen3": "PreTrainedTokenizerFast", "gemma3": "PreTrainedTokenizerFast",
                "t5": "PreTrainedTokenizerFast"}
+_QUESTIONS = "qa_classifier.*"  # BigBird's head, which no class of ours has
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
 
@@ -78,7 +79,8 @@ def read(path):
 def read_encoder(path, further=()):
     """The `Checkpoint` of the encoder in a folder, whatever class its configuration names; names of
     `further` tensors may be there."""
-    return _read_model(checksums.opened(path, own=False), ENCODER, further)
+    return _read_model(checksums.opened(path, own=False), ENCODER,
+                       (_QUESTIONS, *further))
 
 
 def write(checkpoint, path):

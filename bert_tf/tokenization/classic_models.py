@@ -7,7 +7,7 @@ are the checkpoint's.
 
 import os
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
 from bert_tf.tokenization.sentence_piece import (
@@ -50,16 +50,23 @@ def load_model(path, config):
 
     Raises:
         BertTfError: not a SentencePiece model.
+        NoTextError: of BigBird, whose rules we do not run.
         UsageError: a special token is missing.
     """
+    name = hf_options.model_name(path, config)
+    plain = hf_options.plain_name(name)
+    if "bigbird" in plain:
+        raise NoTextError(explain(
+            f"{path}: the SentencePiece model of {name}, whose rules we do not run without a "
+            "tokenizer.json", "one of ALBERT, CamemBERT, DeBERTa, T5 or XLM-R",
+            "token ids made by that class"))
     with files.open_binary(path) as stream:
         data = stream.read()
     proto = read_model(data, path)
     pieces = [piece.piece for piece in proto.pieces]
     options = read_options(os.path.join(os.path.dirname(path), CONFIG_NAME))
     if pieces[1:3] == ["<s>", "</s>"] and "[CLS]" not in pieces:
-        camembert = "camembert" in _model_name(path, config)
-        front, skipped = _CAMEMBERT if camembert else _XLM_ROBERTA
+        front, skipped = _CAMEMBERT if "camembert" in plain else _XLM_ROBERTA
         rest = list(proto.pieces)[skipped:]
         del proto.pieces[:]
         kinds = {"<unk>": UNKNOWN, "<pad>": CONTROL}
@@ -69,10 +76,9 @@ def load_model(path, config):
         _append(proto, "<mask>")
         return _tokenizer(proto, path, "sentencepiece", _FAIRSEQ, pair_separators=2,
                           pair_types=False)
-    if tuple(pieces[:3]) == _T5 or _model_name(path, config).startswith(("t5", "mt5")):
+    if tuple(pieces[:3]) == _T5 or plain.startswith(("t5", "mt5")):
         return _t5(proto, path, config)
-    deberta = pieces[:1] == ["[PAD]"] or "deberta" in _model_name(path, config)
-    if deberta:
+    if pieces[:1] == ["[PAD]"] or "deberta" in plain:
         _append(proto, "[MASK]")
         proto.normalizer_spec.precompiled_charsmap = b""  # as transformers does
         return _tokenizer(proto, path, "deberta", _DEBERTA)
@@ -111,12 +117,3 @@ def _tokenizer(proto, path, normalization, special_tokens, **options):
 def _append(proto, token):
     if all(piece.piece != token for piece in proto.pieces):
         proto.pieces.add(piece=token, score=0.0, type=CONTROL)
-
-
-def _model_name(path, config):
-    """What says which model it is, in lower case."""
-    name = config.get("tokenizer_class")
-    beside = os.path.join(os.path.dirname(path), "config.json")
-    if not name and files.exists(beside):
-        name = files.read_json_object(beside).get("model_type")
-    return str(name).lower()

@@ -1,6 +1,9 @@
 """What Hugging Face's `tokenizer_config.json` says, in our terms."""
 
+import os
+
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 from bert_tf.tokenization import tokenizer_config
 from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
 
@@ -20,10 +23,11 @@ _OF_CLASSES = (
       "handle_chinese_chars": ("tokenize_chinese_chars", True)}),
     ("pre_tokenizer", "ByteLevel", ("Bart", "GPT2", "Roberta"),
      {"add_prefix_space": ("add_prefix_space", False)}))
-# Classes that put special tokens around a text, whatever their `tokenizer.json` says.
-_ADDING = {"Albert", "Bart", "Barthez", "Bert", "BigBird", "Camembert", "Deberta", "DebertaV2",
-           "DistilBert", "Electra", "FNet", "LayoutLM", "Longformer", "MBart", "MobileBert",
-           "MPNet", "RemBert", "Roberta", "XLMRoberta", "XLNet"}
+# Classes that leave it to `tokenizer.json` whether special tokens go around a text, and the
+# `model_type`s of which transformers takes one of these, in the form of `plain_name`. Many others
+# add some whatever the file says.
+_NOTHING_ADDED = {"", "pretrained", "tokenizersbackend", "codegen", "cohere", "gemma", "gpt2",
+                  "gptneox", "qwen2", "eurobert", "gemma3", "gemma3text", "modernbert", "qwen3"}
 _THEIRS = {"tokenizer_class", "model_max_length", "added_tokens_decoder"}
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
          "pair_separators", "pair_types", "added_tokens", "final_separator", "initial_token",
@@ -104,9 +108,31 @@ def _class_name(config):
     return str(config.get("tokenizer_class")).removesuffix("Fast").removesuffix("Tokenizer")
 
 
-def adds_tokens(config):
-    """Whether the class of the configuration puts special tokens around a text."""
-    return _class_name(config) in _ADDING
+def model_name(path, config):
+    """What says which rules a class has of its own, a str; "" where nothing does.
+
+    Args:
+        path: of a file of the tokenizer.
+        config: dict, the `tokenizer_config.json` beside it. Where that names no class, the
+            `config.json` beside it names one, or has a `model_type`.
+    """
+    beside, name = os.path.join(os.path.dirname(path), "config.json"), config.get("tokenizer_class")
+    if not name and files.exists(beside):
+        values = files.read_json_object(beside)
+        name = values.get("tokenizer_class") or values.get("model_type")
+    return str(name or "")
+
+
+def plain_name(name):
+    """A `model_name` as a class and its `model_type` have it alike: `XLMRobertaTokenizer` and
+    `xlm-roberta` are "xlmroberta"."""
+    plain = name.lower().replace("-", "").replace("_", "")
+    return plain.removesuffix("fast").removesuffix("tokenizer")
+
+
+def adds_nothing(name):
+    """Whether what a `model_name` says puts no special tokens around a text by itself."""
+    return plain_name(name) in _NOTHING_ADDED
 
 
 def special_tokens(config, path):

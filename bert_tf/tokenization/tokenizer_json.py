@@ -121,13 +121,13 @@ def _damage_named(path):
 
 
 def _special(values, model, tokens, config, path):
-    # As transformers 5 writes it; what names a `cls_token` would put it there.
-    bare = model["type"] == "BPE" and not (config.get("cls_token") or config.get("sep_token"))
-    cls, sep, around = read_template(
-        values.get("post_processor") or (_NOTHING_AROUND if bare else None), tokens, path)
-    if cls is sep is None and hf_options.adds_tokens(config):
+    # As transformers 5 writes a file that puts nothing around a text.
+    usual = _NOTHING_AROUND if model["type"] == "BPE" else None
+    cls, sep, around = read_template(values.get("post_processor") or usual, tokens, path)
+    name = hf_options.model_name(path, config)
+    if cls is sep is None and not hf_options.adds_nothing(name):
         raise UnknownRules(explain(f"{path}: no special tokens around a text",
-                                   f"those of {config['tokenizer_class']}"))
+                                   f"those of {name}"))
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
     if sep is None:  # what ends a text that is written
         sep = hf_options.token(config, "eos_token", path) or (

@@ -158,6 +158,14 @@ def test_big_bird_classifies_by_the_first_state(tmp_path):
         hf_safetensors.write(hf_safetensors.read(folder), str(tmp_path / "again"))
 
 
+def test_the_encoder_of_a_big_bird_that_answers_questions(tmp_path):
+    checkpoint = bert(ENCODER)
+    folder = write(checkpoint, tmp_path / "bird", "big_bird", "BigBird", lambda tensors: {
+        **of_big_bird(tensors), "qa_classifier.qa_outputs.bias": np.zeros(2, np.float32)},
+        architectures=["BigBirdForQuestionAnswering"])
+    check_same(hf_safetensors.read_encoder(folder), checkpoint)
+
+
 @pytest.mark.parametrize(("keys", "message"), [
     ({"rescale_embeddings": True}, "rescale_embeddings=True; expected False"),
     ({"use_bias": False}, "use_bias=False; expected True"),

@@ -87,14 +87,31 @@ def test_what_the_configuration_of_classic_files_says(values, tmp_path):
     assert found.encode("a", "b") == found.encode("a") + found.encode("b")
 
 
-@pytest.mark.parametrize(("processor", "config"), [
-    (NOTHING, {"tokenizer_class": "RobertaTokenizer"}),
-    (None, {"tokenizer_class": "RobertaTokenizer"}), (None, {"cls_token": END, "sep_token": END})])
-def test_a_file_beside_a_class_that_adds_tokens(processor, config, values, tmp_path):
-    """That class puts them around a text, though the file does not."""
+@pytest.mark.parametrize("processor", [NOTHING, None])
+@pytest.mark.parametrize(("config", "beside"), [
+    ({"tokenizer_class": "RobertaTokenizer"}, {"model_type": "gpt2"}),
+    ({"tokenizer_class": "LEDTokenizerFast"}, {}), ({"tokenizer_class": "OtherTokenizer"}, {}),
+    ({}, {"model_type": "xlm-roberta"}),
+    ({}, {"model_type": "gpt2", "tokenizer_class": "RobertaTokenizer"})])
+def test_a_file_beside_a_class_that_adds_tokens(processor, config, beside, values, tmp_path):
+    """That class, or that of the model, puts them around a text, though the file does not."""
     values["post_processor"] = processor
-    with pytest.raises(NoTextError, match="special tokens around|post_processor"):
+    (tmp_path / "config.json").write_text(json.dumps(beside))
+    name = config.get("tokenizer_class") or [*beside.values()][-1]
+    with pytest.raises(NoTextError, match=f"special tokens around a text; .* those of {name}"):
         load(tmp_path, values, config)
+
+
+@pytest.mark.parametrize("processor", [NOTHING, None])
+@pytest.mark.parametrize(("config", "beside"), [
+    ({"tokenizer_class": "Qwen2TokenizerFast"}, {"model_type": "roberta"}),
+    ({"tokenizer_class": "PreTrainedTokenizerFast"}, {"model_type": "roberta"}),
+    ({}, {"model_type": "gpt2"}), ({}, {"model_type": "gemma3_text"}), ({}, {})])
+def test_a_file_beside_a_class_that_adds_none(processor, config, beside, values, tmp_path):
+    """Nor does it where the configuration names tokens that others put there."""
+    values["post_processor"] = processor
+    (tmp_path / "config.json").write_text(json.dumps(beside))
+    check(load(tmp_path, values, {**config, "cls_token": END, "sep_token": END}), values)
 
 
 def test_another_kind_of_file_runs_in_python(tmp_path):

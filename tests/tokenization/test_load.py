@@ -61,6 +61,14 @@ def test_a_sentence_piece_model_of_a_class_with_other_rules(tmp_path):
         load_tokenizer(str(tmp_path))
 
 
+def test_a_sentence_piece_model_of_big_bird_whose_class_is_not_named(tmp_path):
+    """It keeps case and accents, unlike ALBERT, whose rules stand for those of no name."""
+    (tmp_path / "spiece.model").write_bytes(tiny_model.sentence_piece().model)
+    (tmp_path / "config.json").write_text('{"model_type": "big_bird"}')
+    with pytest.raises(NoTextError, match="model of big_bird, whose rules we do not run"):
+        load_tokenizer(str(tmp_path))
+
+
 def test_the_files_of_two_tokenizers(folder):
     path = folder()
     (path / "tokenizer_78b3253a26.model").write_bytes(tiny_model.sentence_piece().model)
