@@ -165,7 +165,8 @@ async def similarity(call, asked):
 def read_rerank(body, packed, limits):
     """The `Rerank` of a body."""
     fields = Fields(body, packed, limits)
-    return Rerank(fields.text("query"), fields.texts("texts", empty=True), _truncate(fields),
+    texts = fields.texts("texts", empty=True)
+    return Rerank(fields.beside("query", texts), texts, _truncate(fields),
                   fields.flag("raw_scores", False), fields.flag("return_text", False))
 
 
