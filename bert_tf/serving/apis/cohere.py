@@ -1,7 +1,7 @@
 """Cohere's rerank: `/v2/rerank`, and `/v1/rerank`, whose documents may be objects.
 
-Facts: https://docs.cohere.com/reference/rerank and …/v1/reference/rerank. Scores are logistic
-functions of the reranker's logits, from 0 to 1 as there.
+Facts: https://docs.cohere.com/reference/rerank and …/v1/reference/rerank. Scores are
+from 0 to 1 as there.
 """
 
 import uuid
@@ -71,7 +71,7 @@ async def rerank(call, asked):
                       wanted=f"at least {window}, the model's window, to which a query and a "
                              "document are truncated")
     logits, tokens = await tasks.rank(call, asked.query, asked.documents, truncate=asked.truncate)
-    scores = tasks.logistic(logits)
+    scores = await tasks.from_0_to_1(call, logits, [asked.query])
     results = []
     for index in np.argsort(-logits, kind="stable")[:asked.top_n].tolist():
         result = {"index": index, "relevance_score": float(scores[index])}
