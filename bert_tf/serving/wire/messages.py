@@ -143,6 +143,7 @@ _BY_CODE = {
         "not_now": "the server of the models cannot answer now",
         "stopping": "the server is shutting down"},
     "UNIMPLEMENTED": {
+        "wrong_method": "the path is asked by another method; expected {method}",
         "multi_method": "method {method}; expected tensorflow/serving/classify or …/regress",
         "warmup_kind": "a warm-up record of the kind {kind}",
         "json_unreadable_type": "JSON cannot give type {dtype}"},
