@@ -324,7 +324,8 @@ def test_a_version_is_published_whole_and_once(tmp_path):
     def publish(number, **variables):
         return subprocess.run(
             [SERVING / "kubernetes" / "publish.sh", "tiny", number], cwd=tmp_path, timeout=60,
-            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}, capture_output=True, text=True)
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}, capture_output=True,
+            text=True)
 
     def found():
         return sorted(str(path.relative_to(volume)) for path in volume.rglob("*"))
