@@ -154,7 +154,7 @@ def test_models_are_asked_without_packages_of_extras():
     """The tests' environment has all extras; a plain installation has none."""
     extras = {"apache_beam", "bm25s", "faiss", "gcsfs", "grpc_health", "httptools", "httpx",
               "kiwipiepy", "orjson", "prometheus_client", "s3fs", "safetensors", "starlette",
-              "tenacity", "tensorflow_serving", "uvicorn", "uvloop"}
+              "tenacity", "tensorflow_serving", "uvicorn"}
     code = f"""if True:
         import sys
         sys.modules.update(dict.fromkeys({extras!r}))  # as if not installed

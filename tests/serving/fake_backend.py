@@ -35,6 +35,7 @@ def model(name, signatures=(), **description):
 EMBEDDER = model("embedder", task="embedder", prompts={"query": "query: "})
 RANKER = model("ranker", {"rank": ("query", "passage"), "predict": ("text_a", "text_b")},
                pair=True, problem="regression", labels=["relevance"])
+LATE = model("late", {"rank": ("query", "passage"), "query_vectors": _TEXT})
 MOODS = model("moods", {"predict": _TEXT}, labels=["sad", "glad", "calm"], problem="single_label")
 PAIRS = model("pairs", {"predict": ("text_a", "text_b")}, labels=["no", "yes"], pair=True,
               problem="multi_label")
@@ -99,6 +100,8 @@ def answer(signature, **inputs):
     """What a signature answers to lists of str, or to ids."""
     if signature == "count_tokens":
         return {"num_tokens": np.int32([len(text.split()) + 2 for text in inputs["text"]])}
+    if signature == "query_vectors":
+        return {"num_vectors": np.int32([len(text.split()) for text in inputs["text"]])}
     if signature == "embed":
         return {"embedding": np.stack([vector(text) for text in inputs["text"]])}
     if signature == "embed_ids":

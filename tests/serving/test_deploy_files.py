@@ -311,7 +311,8 @@ def test_a_version_is_published_whole_and_once(tmp_path):
     """`publish.sh`, with a `kubectl` that runs what it is told on this machine."""
     (tmp_path / "kubectl").write_text(
         '#!/usr/bin/env bash\n[ "$1 $2 $3 $4" = "exec -i bert-models --" ] || exit 9\nshift 4\n'
-        f'exec "${{@//\\/models/{tmp_path}/volume}}"\n')
+        '{ head -c ${CUT:-1M}; cat >/dev/null; } | '
+        f'"${{@//\\/models/{tmp_path}/volume}}"\n')
     (tmp_path / "kubectl").chmod(0o755)
     version = tmp_path / "saved_models" / "tiny" / "1"
     (version / "variables").mkdir(parents=True)
@@ -320,14 +321,18 @@ def test_a_version_is_published_whole_and_once(tmp_path):
     volume = tmp_path / "volume"
     (volume / "tiny" / ".1" / "1").mkdir(parents=True)  # what broke off is not nested into
 
-    def publish(number):
+    def publish(number, **variables):
         return subprocess.run(
             [SERVING / "kubernetes" / "publish.sh", "tiny", number], cwd=tmp_path, timeout=60,
-            env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True)
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}, capture_output=True,
+            text=True)
 
     def found():
         return sorted(str(path.relative_to(volume)) for path in volume.rglob("*"))
 
+    cut = publish("1", CUT="512")  # the head of the first file, after which tar misses nothing
+    assert cut.returncode == 1 and "not what was sent" in cut.stderr and not (
+        volume / "tiny" / "1").exists()
     assert publish("1").returncode == 0
     there = ["tiny", "tiny/1", "tiny/1/saved_model.pb", "tiny/1/variables",
              "tiny/1/variables/variables.index"]

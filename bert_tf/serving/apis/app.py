@@ -8,6 +8,7 @@ import urllib.parse
 
 from bert_tf.serving.apis import cohere, openai, tasks, tei
 from bert_tf.serving.apis.backend import OutdatedError
+from bert_tf.serving.apis.refusal import MethodRefusal
 from bert_tf.serving.apis.route import Answer, View
 from bert_tf.serving.apis.settings import HEALTH
 from bert_tf.serving.wire.messages import error
@@ -51,7 +52,7 @@ class Apis:
             self._routes |= {("GET", path): (tei, tei.ROUTES["GET", path]) for path in HEALTH}
 
     async def __call__(self, scope, receive, send):
-        found = scope["type"] == "http" and self._find(scope)
+        found = scope["type"] == "http" and (self._find(scope) or self._find_otherwise(scope))
         if not found:
             await self.app(scope, receive, send)
             return
@@ -64,6 +65,7 @@ class Apis:
                 await asyncio.to_thread(_written, answer.document))
         except Exception as problem:
             status, body = self._refused(protocol, scope, problem)
+            headers = getattr(problem, "headers", ())
         await send({"type": "http.response.start", "status": status,
                     "headers": [*self._headers(body), *headers]})
         await send({"type": "http.response.body", "body": body})
@@ -100,6 +102,14 @@ class Apis:
             found = self._routes.get((method, f"/{rest}"))
             found = found if found and found[0].OF_MODEL else None
         return found and (*found, name)
+
+    def _find_otherwise(self, scope):
+        """As `_find`, of a path that is there by another method: what refuses it."""
+        for method in ("GET", "POST") if scope["method"] != "OPTIONS" else ():
+            found = self._find({**scope, "method": method})
+            if found and not isinstance(found[1], dict):  # at whose path there may be a page
+                return found[0], View(_refuse_method), method
+        return None
 
     async def about(self, name, deadline):
         """The `About` of a model; without a name of the only one."""
@@ -162,6 +172,10 @@ class _Plain:
     @staticmethod
     def refused(problem):
         return problem.http_status, dump({"error": problem.message})
+
+
+async def _refuse_method(apis, method, deadline):
+    raise MethodRefusal(method)
 
 
 async def _preflight(*_):

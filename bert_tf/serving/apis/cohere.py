@@ -1,7 +1,7 @@
 """Cohere's rerank: `/v2/rerank`, and `/v1/rerank`, whose documents may be objects.
 
-Facts: https://docs.cohere.com/reference/rerank and …/v1/reference/rerank. Scores are logistic
-functions of the reranker's logits, from 0 to 1 as there.
+Facts: https://docs.cohere.com/reference/rerank and …/v1/reference/rerank. Scores are
+from 0 to 1 as there.
 """
 
 import uuid
@@ -39,9 +39,10 @@ def read_v2(body, packed, limits):
     """The `Rerank` of a body of version 2."""
     fields = Fields(body, packed, limits, _KNOWN)
     fields.get("priority", int, "a whole number", None)
-    return Rerank(fields.text("model"), fields.text("query"),
-                  fields.texts("documents", empty=True), fields.number("top_n"), False,
-                  fields.number("max_tokens_per_doc"), fields.flag("truncate", True), "2")
+    documents = fields.texts("documents", empty=True)
+    return Rerank(fields.text("model"), fields.beside("query", documents), documents,
+                  fields.number("top_n"), False, fields.number("max_tokens_per_doc"),
+                  fields.flag("truncate", True), "2")
 
 
 def read_v1(body, packed, limits):
@@ -53,7 +54,7 @@ def read_v1(body, packed, limits):
         raise refusal("field", Kind.FIELD, "rank_fields", value="other names", wanted='["text"]')
     documents = [fields.checked("documents", _text(document), empty=True)
                  for document in fields.rows("documents", "a list of strings or of {\"text\": …}")]
-    return Rerank(fields.text("model", None), fields.text("query"), documents,
+    return Rerank(fields.text("model", None), fields.beside("query", documents), documents,
                   fields.number("top_n"), fields.flag("return_documents", False), None,
                   fields.flag("truncate", True), "1")
 
@@ -70,7 +71,7 @@ async def rerank(call, asked):
                       wanted=f"at least {window}, the model's window, to which a query and a "
                              "document are truncated")
     logits, tokens = await tasks.rank(call, asked.query, asked.documents, truncate=asked.truncate)
-    scores = tasks.logistic(logits)
+    scores = await tasks.from_0_to_1(call, logits, [asked.query])
     results = []
     for index in np.argsort(-logits, kind="stable")[:asked.top_n].tolist():
         result = {"index": index, "relevance_score": float(scores[index])}

@@ -88,6 +88,15 @@ class Fields:
                           wanted=self._limits.text_bytes)
         return text
 
+    def beside(self, name, others):
+        """A text that the model reads anew beside each of others: it counts as often as they."""
+        text = self.text(name)
+        size = len(text.encode()) * len(others)
+        if size > self._limits.body_bytes:
+            raise refusal("repeated_size", Kind.FIELD, self._before + name, items=len(others),
+                          given=size, wanted=self._limits.body_bytes)
+        return text
+
     def rows(self, name, wanted="a list of strings"):
         """A list with something in it, of not more than a request may have."""
         values = self.get(name, list, wanted)

@@ -37,6 +37,17 @@ class Refusal(ServingError):
         return type(self), (self.code, self.message, self.kind, self.field)
 
 
+class MethodRefusal(Refusal):
+    """A path that is asked by another method of HTTP than `method`."""
+
+    http_status = 405
+
+    def __init__(self, method):
+        said = error("wrong_method", method=method)
+        super().__init__(said.code, said.message)
+        self.headers = ((b"allow", method.encode()),)
+
+
 def refusal(name, kind=Kind.FIELD, field=None, /, **values):
     """The `Refusal` with a message of `wire.messages`, whose `{field}` is the field."""
     said = error(name, **{"field": field, **values})

@@ -13,6 +13,7 @@ from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
 
 _COUNTS = "count_tokens"  # the signature that counts
+_QUERY_VECTORS = "query_vectors"  # that of late interaction
 _ID_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 _SPECIAL = 2  # tokens that stand around a single text
 _SIGNATURES = {EMBEDS: "embed", RANKS: "rank", CLASSIFIES: "predict", WEIGHS: "sparse"}
@@ -178,7 +179,7 @@ def scaled(vectors, dimensions=None):
 async def rank(call, query, documents, *, truncate=True):
     """How relevant documents are to a query.
 
-    Returns: float `[N]`, logits, and the number of tokens that were read.
+    Returns: float `[N]`, logits or MaxSim, and the number of tokens that were read.
     """
     call.need(RANKS)
     outputs, tokens = await _counted(
@@ -192,7 +193,7 @@ async def classify(call, rows, *, truncate=True):
     Args:
         rows: list of tuples of one or two str, as the model takes them.
 
-    Returns: float `[N, labels]`: probabilities, of one label logits; and the tokens read.
+    Returns: float `[N, labels]`: probabilities, of one label logits or MaxSim; and the tokens read.
     """
     about = call.about
     if about.tasks[:1] == (RANKS,):
@@ -210,9 +211,21 @@ async def classify(call, rows, *, truncate=True):
     return (outputs["score"][:, np.newaxis] if found is None else found).astype(np.float64), tokens
 
 
-def logistic(values):
-    """Scores from 0 to 1 of logits."""
-    return 0.5 * (1 + np.tanh(0.5 * np.asarray(values, np.float64)))
+async def from_0_to_1(call, scores, queries=()):
+    """Scores as others have them: the logistic function of logits; of MaxSim, a sum over the
+    query's vectors, their mean, which below 0 is 0.
+
+    Args:
+        scores: float `[N, …]`.
+        queries: N str, or one for all; of a model with one text none.
+    """
+    if not call.about.answers(_QUERY_VECTORS, "text"):
+        return 0.5 * (1 + np.tanh(0.5 * scores))
+    texts = list(dict.fromkeys(queries))
+    outputs = await call.run(_QUERY_VECTORS, **await analysed(
+        call.about, {"text": texts}, call.deadline))
+    counts = dict(zip(texts, outputs["num_vectors"].tolist(), strict=True))
+    return np.clip((scores.T / np.maximum(1, [counts[query] for query in queries])).T, 0, 1)
 
 
 async def _counted(call, task, columns, truncate):

@@ -165,7 +165,8 @@ async def similarity(call, asked):
 def read_rerank(body, packed, limits):
     """The `Rerank` of a body."""
     fields = Fields(body, packed, limits)
-    return Rerank(fields.text("query"), fields.texts("texts", empty=True), _truncate(fields),
+    texts = fields.texts("texts", empty=True)
+    return Rerank(fields.beside("query", texts), texts, _truncate(fields),
                   fields.flag("raw_scores", False), fields.flag("return_text", False))
 
 
@@ -173,7 +174,8 @@ async def rerank(call, asked):
     """Answer `Rerank`: indices and scores, highest first; of equal ones the earlier first."""
     started = time.monotonic()
     logits, tokens = await tasks.rank(call, asked.query, asked.texts, truncate=asked.truncate)
-    scores = (logits if asked.raw_scores else tasks.logistic(logits)).tolist()
+    scores = logits if asked.raw_scores else await tasks.from_0_to_1(call, logits, [asked.query])
+    scores = scores.tolist()
     ranks = [{"index": index, **({"text": asked.texts[index]} if asked.return_text else {}),
               "score": scores[index]} for index in np.argsort(-logits, kind="stable").tolist()]
     return Answer(ranks, _counts(started, [asked.query, *asked.texts], tokens))
@@ -207,7 +209,9 @@ async def predict(call, asked):
     labels = call.about.labels if found.shape[1] == len(call.about.labels) else [_LABEL]
     function = asked.function or ("none" if asked.raw_scores else None)
     if _is_number(call.about):
-        own, found = ("none", "sigmoid"), found if function == "none" else tasks.logistic(found)
+        own = "none", "sigmoid"
+        if function != "none":
+            found = await tasks.from_0_to_1(call, found, [row[0] for row in asked.rows])
     else:
         own = ("sigmoid",) if call.about.description.get("problem") == "multi_label" else (
             "softmax",)

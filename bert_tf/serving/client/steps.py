@@ -205,8 +205,17 @@ class Steps:
         versions, [row] = yield from self._answered(_DESCRIBE, signature, {}, {"text": text})
         # Perhaps another one than that of the signatures.
         self._version = version = next(iter(versions), self._version)
-        self._descriptions[version] = told = json.loads(row["description"])
+        self._descriptions[version] = told = self._document(row.get("description"))
         return told
+
+    def _document(self, text):
+        """The dict that a text in JSON holds."""
+        with contextlib.suppress(TypeError, ValueError):
+            if isinstance(told := json.loads(text), dict):
+                return told
+        raise RequestError("INTERNAL", explain(
+            f"{self._address.text}, model {self._spec.name}: {_DESCRIBE} answers {text!r:.99}",
+            "a JSON object"))
 
     def described(self):
         """The same, asked for once of each version; of a model without that signature nothing."""

@@ -17,7 +17,7 @@ from bert_tf.serving.wire.request import ServingError
 
 _KNOWN_SECONDS = 30  # for which what a model says of itself is taken for what it is
 _HEALTH_SECONDS = 5
-_SILENT_SECONDS = 10  # after a line in the log about the server
+_SILENT_SECONDS = 10  # after which a line of the log may come again
 _DESCRIBE = "describe"
 _PART = 128  # rows of ids that the server is asked at a time
 # Codes that tell of the gateway and not of its client's request.
@@ -60,7 +60,7 @@ class ClientBackend:
         self._limits = limits
         self._metrics = metrics
         self._known = {}  # model: until when, `About`
-        self._silent_until = -math.inf
+        self._silent = {}  # line of the log: until when it is not said again
 
     def names(self):
         """See `Backend`."""
@@ -164,9 +164,11 @@ class ClientBackend:
             raise error("rest_internal") from problem
 
     def _say(self, problem):
-        if time.monotonic() > self._silent_until:  # not at every request
-            self._silent_until = time.monotonic() + _SILENT_SECONDS
-            _log.error("%s", problem)
+        now, line = time.monotonic(), str(problem)
+        self._silent = {each: until for each, until in self._silent.items() if until > now}
+        if line not in self._silent:  # not at every request
+            self._silent[line] = now + _SILENT_SECONDS
+            _log.error("%s", line)
 
     async def close(self):
         """End the connections."""

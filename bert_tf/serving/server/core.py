@@ -14,6 +14,8 @@ from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import Spec
 
+_PART_BYTES = 8 << 20  # of texts in a part of a request; tokenizing takes many times as much memory
+
 
 class Core:
     """The models of one server; all methods belong into its event loop.
@@ -193,9 +195,13 @@ def _joined(parts):
 
 
 def _parts(inputs, at_once, batching):
-    """The inputs, or parts of at most `at_once` rows, that the batches of a version can hold."""
+    """The inputs, or parts of at most `at_once` rows and `_PART_BYTES`, that the batches of a
+    version can hold."""
     if at_once is None:
         return [inputs]
+    row = sum(max(map(len, values), default=0) for values in inputs.values()
+              if values.dtype == object)  # bytes of the longest texts
+    at_once = max(1, min(at_once, _PART_BYTES // max(1, row)))
     if batching:
         at_once = min(at_once, batching.max_batch_size if batching.split
                       else batching.execution_size)

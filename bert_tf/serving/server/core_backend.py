@@ -8,6 +8,7 @@ from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.wire.request import ServingError, Spec
 
 _DESCRIBE = "describe"  # the signature that tells what a client must know
+_MISFITS = ("FAILED_PRECONDITION", "INVALID_ARGUMENT")
 _PART = 128  # rows of a request that a model is asked at a time
 
 
@@ -61,8 +62,14 @@ class CoreBackend:
                   for key, values in inputs.items()}
         spec, also = Spec(about.name, signature=signatures[0]), signatures[1:]
         # Part by part: others are answered meanwhile, and no batch is too small for a request.
-        answered, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also,
-                                                     at_once=_PART)
+        try:
+            answered, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also,
+                                                         at_once=_PART)
+        except ServingError as problem:
+            newest, _ = self._core.metadata(Spec(about.name))
+            if problem.code in _MISFITS and newest.version != about.version:
+                raise OutdatedError from problem  # it lacks what the version before had
+            raise
         if answered.version != about.version:
             raise OutdatedError
         return outputs

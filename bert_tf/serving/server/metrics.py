@@ -66,6 +66,9 @@ class Metrics:
         self._padding_sizes = self._histogram(
             "batching_session:padding_size", "Rows that fill a batch up.",
             ("execution_batch_size",), _BATCH_SIZES)
+        self._loads = Counter(  # which the C++ loader of TensorFlow counts there
+            ":tensorflow:cc:saved_model:load_attempt_count", "Attempts to load a version.",
+            ("model_path", "status"), registry=self._registry)
         self._warm_ups = self._histogram(
             "model_warmup_latency", "Time to warm a version up.", ("model_path", "status"),
             _LATENCY)
@@ -116,6 +119,10 @@ class Metrics:
         for size, seconds in zip(sizes, waits, strict=True):
             self._input_sizes.observe(size)
             queuing.observe(seconds * 1e6)
+
+    def load(self, path, status):
+        """It was tried to load a version: `success` or `fail`."""
+        _of(self._loads, path, status).inc()
 
     def warm_up(self, path, status, seconds, records):
         """A version was warmed up with so many records."""

@@ -215,6 +215,7 @@ class ModelStore:
                     version.loaded, version.batching = await self._in_thread(
                         self._load_now, version.path)
             except Exception as failure:
+                self._metrics.load(version.path, "fail")
                 # Without the frames of its traceback, which hold what was loaded.
                 problem = ServingError(failure.code, failure.message) if isinstance(
                     failure, ServingError) else error("not_loaded")
@@ -224,6 +225,7 @@ class ModelStore:
                     await self._wait_to_retry(version)
             else:
                 version.state = "AVAILABLE"
+                self._metrics.load(version.path, "success")
                 _log.info("model %s version %d is available after %.1f s", name, version.number,
                           time.monotonic() - started)
                 break

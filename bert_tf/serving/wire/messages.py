@@ -86,6 +86,8 @@ _BY_CODE = {
         "field_unknown": "there is no field {field}; expected {wanted}",
         "field_empty": "{field} is empty; expected {wanted}",
         "field_size": "{field} holds a text of {given} bytes; expected at most {wanted}",
+        "repeated_size": "{field}, read once for each of {items} texts, makes {given} bytes; "
+                         "expected at most {wanted}",
         "too_many_inputs": "{field} holds {given} inputs; expected at most {wanted}",
         "too_long": "input {place} has {given} tokens; the model reads {wanted}; try "
                     "truncate: true",
@@ -141,6 +143,7 @@ _BY_CODE = {
         "not_now": "the server of the models cannot answer now",
         "stopping": "the server is shutting down"},
     "UNIMPLEMENTED": {
+        "wrong_method": "the path is asked by another method; expected {method}",
         "multi_method": "method {method}; expected tensorflow/serving/classify or …/regress",
         "warmup_kind": "a warm-up record of the kind {kind}",
         "json_unreadable_type": "JSON cannot give type {dtype}"},

@@ -16,6 +16,7 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.serving.wire import string_content
 
 _PREDICTION = "/tensorflow.serving.PredictionService/"
 PREDICT = _PREDICTION + "Predict"
@@ -273,8 +274,11 @@ def from_tensor(tensor):
     name = dtype_name(tensor.dtype)
     shape = [dim.size for dim in tensor.tensor_shape.dim]
     if name == "DT_STRING":
-        values = np.empty(len(tensor.string_val), object)
-        values[:] = tensor.string_val
+        if tensor.tensor_content:
+            values = _strings_in(tensor.tensor_content, shape)
+        else:
+            values = np.empty(len(tensor.string_val), object)
+            values[:] = tensor.string_val
         rest = np.array([b""], object)
     elif name in DTYPES:
         stored, field = DTYPES[name]
@@ -302,6 +306,13 @@ def _contents(content, stored, shape):
     if len(content) != _size(shape) * np.dtype(stored).itemsize:
         raise BertTfError(f"a tensor of the shape {shape} with {len(content)} bytes")
     return np.frombuffer(content, stored)
+
+
+def _strings_in(content, shape):
+    try:
+        return string_content.unpack(content, _size(shape))
+    except ValueError as error:
+        raise BertTfError(f"a tensor of the shape {shape}: {error}") from error
 
 
 def _size(shape):

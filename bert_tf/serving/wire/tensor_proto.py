@@ -9,7 +9,7 @@ import math
 import ml_dtypes
 import numpy as np
 
-from bert_tf.serving.wire import protocol
+from bert_tf.serving.wire import protocol, string_content
 from bert_tf.serving.wire.messages import check_texts, error
 
 _STRING = protocol.dtype_number("DT_STRING")
@@ -78,7 +78,7 @@ def _read(proto, kind, shape):
         raise ValueError("too many texts")
     if proto.tensor_content:
         if kind == _STRING:
-            return np.array(_split_strings(proto.tensor_content, size), object).reshape(shape)
+            return string_content.unpack(proto.tensor_content, size).reshape(shape)
         return np.frombuffer(proto.tensor_content, dtype).reshape(shape)
     values = getattr(proto, field)
     if len(values) > size or (len(values) < size and size * dtype.itemsize > _MOST_REPEATED):
@@ -98,29 +98,6 @@ def _read(proto, kind, shape):
     return np.concatenate([array, np.repeat(array[-1:], size - len(array))]).reshape(shape)
 
 
-def _split_strings(content, number):
-    """The strings in a `tensor_content`: lengths as varints, then the bytes."""
-    lengths, position = [], 0
-    for _ in range(number):
-        length, shift = 0, 0
-        while True:
-            byte = content[position] if position < len(content) else None
-            if byte is None or shift > 63:
-                raise ValueError("the lengths of the strings are damaged")
-            length |= (byte & 127) << shift
-            position, shift = position + 1, shift + 7
-            if byte < 128:
-                break
-        lengths.append(length)
-    strings = []
-    for length in lengths:
-        strings.append(content[position:position + length])
-        position += length
-    if position != len(content):
-        raise ValueError("the strings are not as long as they say")
-    return strings
-
-
 def write(array, proto, as_content=False):
     """Fill an empty `TensorProto` with an array, as values or as `tensor_content`."""
     kind = _KINDS[array.dtype]
@@ -131,25 +108,15 @@ def write(array, proto, as_content=False):
         return
     field = _TYPES[kind][1]
     if kind == _STRING and as_content:
-        texts = array.ravel().tolist()
-        proto.tensor_content = b"".join([*(_varint(len(text)) for text in texts), *texts])
+        proto.tensor_content = string_content.pack(array.ravel().tolist())
     elif as_content or field in _RAW:
         data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         data = data.tobytes()
         if as_content:
             proto.tensor_content = data
             return
-        proto.MergeFromString(_RAW[field] + _varint(len(data)) + data)
+        proto.MergeFromString(_RAW[field] + string_content.varint(len(data)) + data)
     elif field == "half_val":
         proto.half_val.extend(np.ascontiguousarray(array).view(np.uint16).ravel().tolist())
     else:
         getattr(proto, field).extend(array.ravel().tolist())
-
-
-def _varint(value):
-    data = bytearray()
-    while value > 127:
-        data.append(value & 127 | 128)
-        value >>= 7
-    data.append(value)
-    return bytes(data)

@@ -208,7 +208,8 @@ def _tensors():
                 written = type(given)()
                 tensor_proto.write(value, written)
                 np.testing.assert_array_equal(tensor_proto.read(written), value)
-            if value.dtype.name in ("float32", "int32", "int64", "bool") and value.size < 10_000:
+            if value.dtype.name in ("float32", "int32", "int64", "bool", "object") and (
+                    value.size < 10_000):
                 client = protocol.TensorProto.FromString(given.SerializeToString())
                 np.testing.assert_array_equal(protocol.from_tensor(client), value)
 

@@ -23,10 +23,11 @@ def gateway(task_models):
             "from bert_tf import gateway; gateway.main(sys.argv[1:])")
     process = subprocess.Popen([
         sys.executable, "-c", code, f"--address={task_models.server.address}", f"--port={port}",
-        "--models=bert,ranker,classifier,several,sparse"], stdout=subprocess.PIPE, text=True)
+        "--models=bert,ranker,classifier,several,sparse,multi_vector"],
+        stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout.readline().startswith("openai,tei of bert classifier ranker several "
-                                                     "sparse")
+        assert process.stdout.readline().startswith(
+            "openai,tei of bert classifier multi_vector ranker several sparse")
         yield f"http://127.0.0.1:{port}"
         process.terminate()
         assert process.wait(60) == 0
@@ -128,6 +129,16 @@ def test_pairs_and_their_tokens(address, task_models):
                                np.sort(expected["probabilities"][0])[::-1], atol=1e-5)
     counts = task_models.call["several"]("count_tokens", text=pair)["num_tokens"]
     assert response.headers["x-compute-tokens"] == str(counts.sum() - 1)  # one [CLS] less
+
+
+def test_late_interaction(address, task_models):
+    fields = {"query": "the quick fox", "texts": ["brown fox", "the quick"]}
+    ranks = httpx.post(f"{address}/models/multi_vector/rerank", json=fields, timeout=60).json()
+    call = task_models.call["multi_vector"]
+    [count] = call("query_vectors", text=["the quick fox"])["num_vectors"]
+    sums = call("rank", query=["the quick fox"] * 2, passage=fields["texts"])["score"]
+    np.testing.assert_allclose([row["score"] for row in sorted(
+        ranks, key=lambda row: row["index"])], np.clip(sums / count, 0, 1), atol=1e-5)
 
 
 def test_weights_of_tokens(address, task_models):

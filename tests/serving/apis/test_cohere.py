@@ -1,11 +1,15 @@
 """Cohere's rerank in front of fake models."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 from fake_backend import RANKER, FakeBackend, serving
 from scipy import special
+
+from bert_tf.serving.apis import cohere, tei
+from bert_tf.serving.wire.request import Limits, ServingError
 
 DOCUMENTS = ["a cat", "two black cats", "the black cat", ""]  # 1, 1, 2, 0 words of `QUERY`
 QUERY = "black cat"
@@ -54,6 +58,20 @@ def test_wrong_fields(post, fields, message):
     status, body = post("/v2/rerank", **{
         "model": "ranker", "query": QUERY, "documents": ["a"], **fields})
     assert (status, body) == (400, {"message": message})
+
+
+@pytest.mark.parametrize(("read", "documents"), [
+    (cohere.read_v1, "documents"), (cohere.read_v2, "documents"), (tei.read_rerank, "texts")])
+def test_a_query_counts_once_for_each_document(read, documents):
+    limits = Limits(10, 1000, 1000)
+    for count, fits in ((3, True), (4, False)):
+        body = json.dumps({"model": "m", "query": "한" * 100, documents: ["a"] * count}).encode()
+        if fits:
+            read(body, False, limits)
+        else:
+            with pytest.raises(ServingError, match="query, read once for each of 4 texts, makes "
+                                                   "1200 bytes; expected at most 1000"):
+                read(body, False, limits)
 
 
 def test_a_document_without_text_and_a_model_that_is_not_there(post):

@@ -208,5 +208,20 @@ def test_the_list_of_models_and_paths_of_others(served):
     body = served[0].get("/v1/models").json()
     assert [row["id"] for row in body["data"]] == ["embedder", "moods", "pairs", "ranker", "terms"]
     assert body["object"] == "list" and {row["object"] for row in body["data"]} == {"model"}
-    for method, path in (("GET", "/v1/embeddings"), ("POST", "/v1/models"), ("GET", "/v1/other")):
+    for method, path in (("GET", "/v1/other"), ("GET", "/"), ("GET", "/models/moods"),
+                         ("OPTIONS", "/v1/models")):
         assert served[0].request(method, path).text == "not theirs"
+
+
+@pytest.mark.parametrize(("method", "path", "message"), [
+    ("GET", "/v1/embeddings", lambda body: body["error"]["message"]),
+    ("POST", "/v1/models", lambda body: body["error"]["message"]),
+    ("GET", "/v2/rerank", lambda body: body["message"]),
+    ("PUT", "/models/moods/embed", lambda body: body["error_type"] and body["error"])])
+def test_another_method_is_refused_in_the_protocol_s_form(served, method, path, message):
+    response = served[0].request(method, path)
+    assert response.status_code == 405
+    expected = "GET" if path == "/v1/models" else "POST"
+    assert message(response.json()) == (
+        f"the path is asked by another method; expected {expected}")
+    assert response.headers["allow"] == expected

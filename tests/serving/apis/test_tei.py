@@ -6,7 +6,7 @@ import types
 
 import numpy as np
 import pytest
-from fake_backend import EMBEDDER, MOODS, RANKER, FakeBackend, serving, unit, vector
+from fake_backend import EMBEDDER, LATE, MOODS, RANKER, FakeBackend, serving, unit, vector
 
 from bert_tf.serving.apis import app, tasks
 from bert_tf.serving.apis.backend import About
@@ -89,6 +89,23 @@ def test_ranks(post):
     np.testing.assert_allclose([row["score"] for row in ranks],
                                1 / (1 + np.exp([-2.0, -1.0])))
     assert "text" not in ranks[0]
+
+
+def test_scores_of_late_interaction_are_means():
+    """MaxSim is a sum over the query's vectors, of which the logistic function is always 1."""
+    backend = FakeBackend(LATE)
+    with serving(backend) as client:
+        def post(path, **fields):
+            return client.post(path, json=fields).json()
+
+        fields = {"query": "black cat", "texts": ["a cat", "the black cat"]}
+        assert [row["score"] for row in post("/rerank", **fields)] == [1.0, 0.5]
+        assert [row["score"] for row in post("/rerank", **fields, raw_scores=True)] == [2.0, 1.0]
+        found = post("/v2/rerank", model="late", query="black cat", documents=fields["texts"])
+        assert [row["relevance_score"] for row in found["results"]] == [1.0, 0.5]
+        pairs = [["black cat", "a cat"], ["one black cat here", "a cat"]]
+        assert [row["score"] for [row] in post("/models/late/predict", inputs=pairs)] == [0.5, 0.25]
+    backend.close()
 
 
 def test_labels(post):

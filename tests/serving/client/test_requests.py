@@ -170,6 +170,17 @@ def test_ctrl_c_ends_a_call_at_once(protocol):
         over.set()
 
 
+@pytest.mark.parametrize("text", ["", "[1]"])
+def test_a_description_that_is_none(protocol, ask, text):
+    def answer(signature, inputs):
+        return {"description": np.array([text.encode()], object)}
+
+    signatures = {"describe": ({"text": (tf.string, [None])}, {"description": (tf.string, [None])})}
+    with (ScriptedServer(answer, signatures).running(protocol) as address,
+          pytest.raises(RequestError, match="describe answers .*; expected a JSON object")):
+        ask(address, "describe")
+
+
 @pytest.mark.parametrize("of", ["requests", "the call"])
 def test_deadlines(protocol, ask, of):
     over = threading.Event()

@@ -1,5 +1,6 @@
 """The gateway in front of a server that does what a test says, and in front of none."""
 
+import asyncio
 import contextlib
 import json
 import threading
@@ -20,7 +21,7 @@ from bert_tf.serving.gateway.client_backend import ClientBackend
 from bert_tf.serving.gateway.run import make_app
 from bert_tf.serving.server.codec import Decoder
 from bert_tf.serving.server.metrics import Metrics
-from bert_tf.serving.wire.request import Limits
+from bert_tf.serving.wire.request import Limits, ServingError
 
 LIMITS = Limits(100, 1 << 20, 1000)
 _TEXT = {"text": (tf.string, [None])}
@@ -272,6 +273,25 @@ def test_rows_of_ids_are_asked_in_parts(posting, monkeypatch):
     expected = np.array([[3, number + 1] for number in range(10)])
     np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1)[:, None],
                                rtol=1e-6)
+
+
+def test_the_log_has_each_failure_once(caplog):
+    """The line about a model that is not there, at every probe, takes no other's place."""
+    def answer(signature, inputs):
+        raise Refusal(grpc.StatusCode.UNAUTHENTICATED, 401, "show a key")
+
+    async def ask(address):
+        backend = ClientBackend(address, [MODEL], Decoder(), LIMITS, Metrics())
+        for _ in range(2):
+            backend._say(UsageError("model typo has no versions"))
+            with pytest.raises(ServingError):
+                await backend.about(MODEL, None)
+        await backend.close()
+
+    with ScriptedServer(answer, SIGNATURES).running("grpc") as address:
+        asyncio.run(ask(address))
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2 and lines[0] == "model typo has no versions" and "show a key" in lines[1]
 
 
 def test_an_answer_that_does_not_fit_is_no_silence(posting):

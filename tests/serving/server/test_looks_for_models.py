@@ -49,6 +49,10 @@ def test_what_loading_raises_ends_the_version_and_no_look_at_folders_is_the_last
         (told, _) = core.status("m")
         assert told.problem.code == "INTERNAL" and "log says why" in told.problem.message
         assert PRIVATE in caplog.text and PRIVATE not in told.problem.message
+        counted = core.metrics.text().decode()
+        for number, status in ((1, "success"), (2, "fail")):
+            assert (':tensorflow:cc:saved_model:load_attempt_count{model_path='
+                    f'"{tmp_path}/m/{number}",status="{status}"}} 1.0') in counted
         add_version(tmp_path / "m", 3, "stay")
         wait_until(lambda: states(core) == {1: "END", 2: "END", 3: "AVAILABLE"}, "3 answers")
         shutil.rmtree(tmp_path / "m" / "3")  # of which unloading raises

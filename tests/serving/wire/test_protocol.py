@@ -15,7 +15,7 @@ from tensorflow_serving.apis import (
 )
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.serving.wire import protocol
+from bert_tf.serving.wire import protocol, tensor_proto
 
 REAL = {
     protocol.PredictRequest: predict_pb2.PredictRequest,
@@ -142,6 +142,19 @@ def test_the_last_value_stands_for_the_rest():
         real.float_val.extend(values)
         ours = protocol.from_tensor(protocol.TensorProto.FromString(real.SerializeToString()))
         np.testing.assert_array_equal(ours, tf.make_ndarray(real))
+
+
+def test_texts_in_tensor_content():
+    """Where servers put them with --enable_serialization_as_tensor_content."""
+    texts = np.array([[b"\xff\x00", b""], ["한".encode() * 100, b"a"]], object)
+    tensor = protocol.TensorProto()
+    tensor_proto.write(texts, tensor, as_content=True)
+    theirs = tf.io.parse_tensor(tensor.SerializeToString(), tf.string).numpy()
+    for read in (theirs, protocol.from_tensor(tensor)):
+        np.testing.assert_array_equal(read, texts)
+    tensor.tensor_content = tensor.tensor_content[:-1]
+    with pytest.raises(BertTfError, match=r"shape \[2, 2\]: the strings are not as long"):
+        protocol.from_tensor(tensor)
 
 
 def test_damaged_tensors_are_refused():
