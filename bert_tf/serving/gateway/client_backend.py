@@ -185,5 +185,7 @@ def _column(values):
     """The values of rows as an array; of rows with more and fewer of them these are padded."""
     sizes = {len(value) for value in values if np.ndim(value)}
     if len(sizes) > 1:
-        values = list(zip(*itertools.zip_longest(*values, fillvalue=0), strict=True))
+        longest = np.asarray(max(values, key=len))
+        padding = np.zeros(longest.shape[1:], longest.dtype)
+        values = list(zip(*itertools.zip_longest(*values, fillvalue=padding), strict=True))
     return np.array(values)
