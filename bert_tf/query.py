@@ -102,8 +102,6 @@ def _asker(client, signatures, arguments, texts):
     name = arguments.signature or _chosen(signatures, results, description, arguments, texts)
     if name not in signatures:
         raise UsageError(explain(f"--signature {name}", f"one of {' '.join(signatures)}"))
-    if not (arguments.texts or arguments.signature):
-        print(f"note: every line is asked of the signature {name}", file=sys.stderr)
     inputs = signatures[name]["inputs"].keys()
     if "question" in inputs and arguments.question is None:
         raise UsageError(explain(f"{arguments.model} answers questions", "--question"))
@@ -115,6 +113,8 @@ def _asker(client, signatures, arguments, texts):
     if inputs not in ({"text"}, *given.values()):
         raise UsageError(explain(f"--signature {name} takes {' '.join(inputs)}",
                                  "a signature of text"))
+    if texts and not (arguments.texts or arguments.signature):
+        print(f"note: every line is asked of the signature {name}", file=sys.stderr)
 
     def columns(lines):
         if inputs == {"text"}:

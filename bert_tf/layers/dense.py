@@ -59,8 +59,11 @@ class Dense(keras.layers.Dense):
         return activation(self(inputs), training) if outputs is None else outputs
 
     def of_activated(self, inputs, activate):
-        """Map what `activate`, a function, makes of `inputs`; the gradient makes it once more, so
-        that the inputs alone are kept for it."""
+        """Map what `activate`, a function, makes of `inputs`.
+
+        `[…, any]` becomes `[…, in]` and that `[…, units]`, all of the compute type.
+        The gradient makes it once more, so that the inputs alone are kept for it.
+        """
         @tf.custom_gradient
         def product(inputs, kernel):
             def gradients(upstream):

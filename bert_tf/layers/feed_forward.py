@@ -85,7 +85,7 @@ class Output(Layer):
 
     Call: `[…, in]` and the residual `[…, hidden]` -> `[…, hidden]`, of a convolution as of
     `Intermediate`. With `activate`, a function, the dense layer is given what that makes of the
-    inputs. Where they are many, the gradient makes it once more, so that it needs no memory.
+    inputs; where they are many, the gradient makes it once more, and it is not kept.
 
     Args:
         hidden_size: width of the output.
@@ -123,12 +123,12 @@ class Output(Layer):
     def call(self, inputs, residual, training=False, layout=None, activate=None):
         """Map `[…, in]` to `[…, hidden]` and add the residual; of tokens with their `layout`."""
         many = (inputs.shape.num_elements() or 0) >= _MANY
-        if activate and many and isinstance(self.dense, Dense) and not self.dense.quantization_mode:
+        convolution = self.kernel_size is not None
+        if activate and many and not convolution and not self.dense.quantization_mode:
             hidden = self.dense.of_activated(inputs, lambda inputs: activate(inputs, training))
         else:
             inputs = activate(inputs, training) if activate else inputs
-            args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
-            hidden = self.dense(*args)
+            hidden = self.dense(inputs, *([layout.sequence_ids] if convolution else []))
         hidden = self.dropout(hidden, training=training, layout=layout)
         if self.layer_norm is None:
             return hidden + residual

@@ -64,7 +64,8 @@ class StoredVectors(Stored):
     def goes_on_from(self, about):
         """See `Stored`."""
         self.scale, self._checked = about["scale"], True
-        self._width = about.get("width")  # which shards of an earlier version do not say
+        # Shards of an earlier version do not say the width: a remade one does.
+        self._width = about.get("width") or self._width
 
     def check(self, count):
         """See `Stored`."""

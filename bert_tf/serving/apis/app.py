@@ -65,7 +65,8 @@ class Apis:
                 await asyncio.to_thread(_written, answer.document))
         except Exception as problem:
             status, body = self._refused(protocol, scope, problem)
-            headers = getattr(problem, "headers", ())
+            if isinstance(problem, MethodRefusal):
+                headers = [(b"allow", problem.method.encode())]
         await send({"type": "http.response.start", "status": status,
                     "headers": [*self._headers(body), *headers]})
         await send({"type": "http.response.body", "body": body})
@@ -76,7 +77,7 @@ class Apis:
 
     def refuse(self, scope, problem):
         """What `KeyGuard` answers: in the form of the path's protocol, else in our REST API's."""
-        protocol, *_ = self._find(scope) or (_Plain,)
+        protocol, *_ = self._find(scope) or self._find_otherwise(scope) or (_Plain,)
         status, body = self._refused(protocol, scope, problem)
         return status, self._headers(body), body
 

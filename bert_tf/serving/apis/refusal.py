@@ -45,7 +45,10 @@ class MethodRefusal(Refusal):
     def __init__(self, method):
         said = error("wrong_method", method=method)
         super().__init__(said.code, said.message)
-        self.headers = ((b"allow", method.encode()),)
+        self.method = method
+
+    def __reduce__(self):
+        return type(self), (self.method,)
 
 
 def refusal(name, kind=Kind.FIELD, field=None, /, **values):

@@ -19,7 +19,7 @@ from bert_tf.serving.wire import protocol
 from bert_tf.serving.wire import results as wire_results
 from bert_tf.serving.wire import rows as wire_rows
 from bert_tf.serving.wire.key_file import KEY
-from bert_tf.serving.wire.request import ServingError, Spec
+from bert_tf.serving.wire.request import MISFITS, ServingError, Spec
 from bert_tf.tokenization.morphemes import MORPHEMES, analyse
 from bert_tf.tokenization.texts import text_list
 
@@ -28,8 +28,6 @@ _DESCRIBE = "describe"  # the signature that tells what a client must know
 _TEXTS = ("text", "text_a", "text_b", "question", "context", "query", "passage")
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for each text
 _KNOWN_SECONDS = 5.0  # after which REST, whose answers name no version, is asked for it again
-# What a version says to whom has heard of another one's signatures, too.
-_MISFITS = ("INVALID_ARGUMENT", "FAILED_PRECONDITION")
 _VERSIONS = 3  # that may follow one another while a call is answered
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
 _MOST_SECONDS = 1e8  # years; gRPC takes much more for nothing, and sockets refuse it
@@ -276,7 +274,7 @@ class Steps:
                 raise closed from error
             if not isinstance(error, ServingError):
                 raise
-            if error.code in _MISFITS:
+            if error.code in MISFITS:
                 self._known_until = -math.inf
             proxy = f" through {self._address.proxy}" if self._address.proxy else ""
             raise RequestError(error.code, f"{self._address.text}{proxy}, model {self._spec.name}: "

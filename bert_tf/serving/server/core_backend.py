@@ -5,10 +5,9 @@ import json
 import numpy as np
 
 from bert_tf.serving.apis.backend import About, OutdatedError
-from bert_tf.serving.wire.request import ServingError, Spec
+from bert_tf.serving.wire.request import MISFITS, ServingError, Spec
 
 _DESCRIBE = "describe"  # the signature that tells what a client must know
-_MISFITS = ("FAILED_PRECONDITION", "INVALID_ARGUMENT")
 _PART = 128  # rows of a request that a model is asked at a time
 
 
@@ -66,9 +65,10 @@ class CoreBackend:
             answered, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also,
                                                          at_once=_PART)
         except ServingError as problem:
-            newest, _ = self._core.metadata(Spec(about.name))
-            if problem.code in _MISFITS and newest.version != about.version:
-                raise OutdatedError from problem  # it lacks what the version before had
+            if problem.code in MISFITS:
+                newest, _ = self._core.metadata(Spec(about.name))
+                if newest.version != about.version:
+                    raise OutdatedError from problem  # it lacks what the version before had
             raise
         if answered.version != about.version:
             raise OutdatedError

@@ -10,6 +10,8 @@ HTTP_STATUS = {
     "NOT_FOUND": 404, "ALREADY_EXISTS": 409, "PERMISSION_DENIED": 403, "UNAUTHENTICATED": 401,
     "RESOURCE_EXHAUSTED": 429, "FAILED_PRECONDITION": 400, "ABORTED": 409, "OUT_OF_RANGE": 400,
     "UNIMPLEMENTED": 501, "INTERNAL": 500, "UNAVAILABLE": 503, "DATA_LOSS": 500}
+# What a version says to whom has heard of another one's signatures, too.
+MISFITS = ("INVALID_ARGUMENT", "FAILED_PRECONDITION")
 
 
 @dataclasses.dataclass(frozen=True)
