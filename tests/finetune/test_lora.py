@@ -81,7 +81,8 @@ def test_a_run_that_is_stopped_ends_with_the_same_weights(finished, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         finetune.finetune(again)
     finetune.finetune(again)
-    finetune.finetune(options(folder, "other", dropout=0.1))
+    # With graphs that TensorFlow improves, activations that are kept differ in the last bit.
+    finetune.finetune(options(folder, "other", dropout=0.1, gradient_checkpointing=True))
     expected = read(folder / "other" / "model")
     for name, values in read(folder / "again" / "model").items():
         np.testing.assert_array_equal(values, expected[name], name)
