@@ -11,10 +11,9 @@ from bert_tf.serving.server.metrics import Metrics
 from bert_tf.serving.server.model_store import ModelStore
 from bert_tf.serving.server.models import Models
 from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
+from bert_tf.serving.wire import parts
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import Spec
-
-_PART_BYTES = 8 << 20  # of texts in a part of a request; tokenizing takes many times as much memory
 
 
 class Core:
@@ -75,10 +74,10 @@ class Core:
         inputs = signature.checked(inputs, outputs)
         with version.used():
             started = time.monotonic()
-            parts = [await self._batcher.run(signature, part, outputs, version.batching, deadline)
-                     for part in _parts(inputs, at_once, version.batching)]
-            answer = parts[0] if len(parts) == 1 else {
-                key: _joined([part[key] for part in parts]) for key in parts[0]}
+            answers = [await self._batcher.run(signature, part, outputs, version.batching, deadline)
+                       for part in _parts(inputs, at_once, version.batching)]
+            answer = answers[0] if len(answers) == 1 else {
+                key: _joined([each[key] for each in answers]) for key in answers[0]}
             self.metrics.runtime(spec.name, "Predict", time.monotonic() - started)
         return _answered(spec, version, name), answer
 
@@ -195,19 +194,13 @@ def _joined(parts):
 
 
 def _parts(inputs, at_once, batching):
-    """The inputs, or parts of at most `at_once` rows and `_PART_BYTES`, that the batches of a
-    version can hold."""
+    """The inputs, or parts of at most `at_once` rows that the batches of a version can hold."""
     if at_once is None:
         return [inputs]
-    row = sum(max(map(len, values), default=0) for values in inputs.values()
-              if values.dtype == object)  # bytes of the longest texts
-    at_once = max(1, min(at_once, _PART_BYTES // max(1, row)))
     if batching:
         at_once = min(at_once, batching.max_batch_size if batching.split
                       else batching.execution_size)
-    rows = len(next(iter(inputs.values())))
-    return [{name: values[start:start + at_once] for name, values in inputs.items()}
-            for start in range(0, max(rows, 1), at_once)]
+    return parts.cut(inputs, at_once)
 
 
 def _answered(spec, version, name):

@@ -8,7 +8,7 @@ from small_model import save_small
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from bert_tf.serving.server.config import Settings, parser
-from bert_tf.serving.server.core import Core, _joined, _parts
+from bert_tf.serving.server.core import Core, _joined
 from bert_tf.serving.wire.request import Spec
 
 
@@ -50,18 +50,6 @@ def test_all_parts_of_a_request_are_answered_by_one_version(tmp_path, monkeypatc
     sizes, answers = asyncio.run(ask())
     assert answers == [(1, [1.0] * 5), (2, [2.0] * 5), (2, [])]
     assert sizes == [2, 2, 1, 2, 2, 1, 0]
-
-
-def test_parts_hold_few_of_long_texts(monkeypatch):
-    """Tokenizing takes many times their bytes: the query of a rerank is there in every row."""
-    monkeypatch.setattr("bert_tf.serving.server.core._PART_BYTES", 100)
-
-    def sizes(query, **more):
-        inputs = {"query": np.array([query] * 5, object), "passage": np.array([b"a"] * 5, object)}
-        return [len(part["query"]) for part in _parts({**inputs, **more}, 3, None)]
-
-    assert sizes(b"q" * 49) == [2, 2, 1] and sizes(b"q" * 200) == [1] * 5
-    assert sizes(b"q", input_mask=np.ones([5, 999], np.int32)) == [3, 2]
 
 
 def test_parts_that_differ_in_width_are_padded():
