@@ -12,12 +12,14 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.client import AsyncClient, RequestError
+from bert_tf.serving.wire import parts
 from bert_tf.serving.wire.messages import error
-from bert_tf.serving.wire.request import ServingError
+from bert_tf.serving.wire.request import MISFITS, ServingError
 
 _KNOWN_SECONDS = 30  # for which what a model says of itself is taken for what it is
 _HEALTH_SECONDS = 5
 _SILENT_SECONDS = 10  # after which a line of the log may come again
+_SILENT_LINES = 20  # the latest; there may be one for each request, as of times and sizes
 _DESCRIBE = "describe"
 _PART = 128  # rows of ids that the server is asked at a time
 # Codes that tell of the gateway and not of its client's request.
@@ -27,16 +29,21 @@ _log = logging.getLogger(__name__)
 
 
 class _Client(AsyncClient):
-    async def answered(self, signature, timeout, inputs):
+    async def answered(self, about, signature, inputs, deadline):
         """The rows that a signature answers, and what the version that gave them says of itself.
 
         Raises:
-            OutdatedError: the model has no such signature any more.
+            OutdatedError: another version lacks what the one that `about` is of had.
         """
         try:
-            rows, _, description = await self._run(self.told(signature, **inputs), timeout)
+            rows, _, description = await self._run(self.told(signature, **inputs), _left(deadline))
         except UsageError as problem:
             raise OutdatedError from problem
+        except RequestError as problem:
+            if problem.code in MISFITS and (
+                    await self._run(self.hear(), _left(deadline)) != about.version):
+                raise OutdatedError from problem
+            raise
         return rows, description
 
 
@@ -104,15 +111,12 @@ class ClientBackend:
 
     async def run(self, about, signatures, inputs, deadline):
         """See `Backend`."""
-        client = self._clients[about.name]
         of_texts = any(type(values) is list for values in inputs.values())
         # Rows of ids are as long as the model's window: of many a part at a time is copied.
-        parts = [inputs] if of_texts else [
-            {key: values[start:start + _PART] for key, values in inputs.items()}
-            for start in range(0, len(next(iter(inputs.values()))), _PART)]
+        asked = parts.cut(inputs, None if of_texts else _PART)
         try:
             answers = await asyncio.gather(*(
-                self._answers(client, signature, parts, deadline) for signature in signatures))
+                self._answers(about, signature, asked, deadline) for signature in signatures))
             if any(description != about.description for _, description in answers):
                 raise OutdatedError
         except OutdatedError:
@@ -122,10 +126,11 @@ class ClientBackend:
                 for rows, _ in answers for output, value in rows[0].items()
                 if not isinstance(value, str | bytes | list)}  # text, which no protocol reads
 
-    async def _answers(self, client, signature, parts, deadline):
+    async def _answers(self, about, signature, asked, deadline):
         """The rows of all parts, and what the versions say of themselves, if it is the same."""
-        answers = [await self._asked(client.answered(signature, _left(deadline), part))
-                   for part in parts]
+        client = self._clients[about.name]
+        answers = [await self._asked(client.answered(about, signature, part, deadline))
+                   for part in asked]
         if any(description != answers[0][1] for _, description in answers):
             raise OutdatedError
         return [row for rows, _ in answers for row in rows], answers[0][1]
@@ -167,6 +172,8 @@ class ClientBackend:
         now, line = time.monotonic(), str(problem)
         self._silent = {each: until for each, until in self._silent.items() if until > now}
         if line not in self._silent:  # not at every request
+            if len(self._silent) == _SILENT_LINES:
+                del self._silent[next(iter(self._silent))]
             self._silent[line] = now + _SILENT_SECONDS
             _log.error("%s", line)
 

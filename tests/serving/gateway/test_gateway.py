@@ -21,6 +21,7 @@ from bert_tf.serving.gateway.client_backend import ClientBackend
 from bert_tf.serving.gateway.run import make_app
 from bert_tf.serving.server.codec import Decoder
 from bert_tf.serving.server.metrics import Metrics
+from bert_tf.serving.wire import parts
 from bert_tf.serving.wire.request import Limits, ServingError
 
 LIMITS = Limits(100, 1 << 20, 1000)
@@ -105,7 +106,8 @@ def test_labels_are_those_of_the_version_that_answers():
 
 
 def test_a_model_becomes_one_of_another_kind(posting):
-    """What is known of it is forgotten when the server says that it has no such signature."""
+    """What is known of it is forgotten when the server says that it has no such signature: the
+    request is tried anew with what the new version has."""
     def answer(signature, inputs):
         if signature not in scripted.signatures:
             raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, 400, "no such signature")
@@ -113,11 +115,12 @@ def test_a_model_becomes_one_of_another_kind(posting):
 
     scripted = ScriptedServer(answer, dict(SIGNATURES))
     with scripted.running("grpc") as address, posting(address) as post:
-        assert post(input="abc").status_code == 200
-        del scripted.signatures["embed"]
-        scripted.version += 1
-        statuses = [post(input="abc").status_code for _ in range(3)]
-    assert statuses[-1] == 400 and 500 not in statuses, statuses
+        assert post(input="abc").json()["usage"]["prompt_tokens"] == 3
+        for lost, answered in (("count_tokens", '"prompt_tokens":0'), ("embed", "gives no vector")):
+            del scripted.signatures[lost]
+            scripted.version += 1
+            for _ in range(2):
+                assert answered in post(input="abc").text
 
 
 def test_what_the_server_refuses_is_told_without_where_it_is(posting):
@@ -275,6 +278,28 @@ def test_rows_of_ids_are_asked_in_parts(posting, monkeypatch):
                                rtol=1e-6)
 
 
+def test_texts_are_asked_in_parts(posting, monkeypatch):
+    """Of a rerank each row has the query, so that its rows together may be many times the body."""
+    monkeypatch.setattr(parts, "_BYTES", 100)
+    asked = []
+
+    def answer(signature, inputs):
+        if signature != "rank":
+            return _answer(signature, inputs)
+        asked.append(len(inputs["query"]))
+        return {"score": np.float32([len(text) for text in inputs["passage"]])}
+
+    pair = {name: (tf.string, [None]) for name in ("query", "passage")}
+    signatures = {"describe": SIGNATURES["describe"],
+                  "rank": (pair, {"score": (tf.float32, [None])})}
+    with ScriptedServer(answer, signatures).running("grpc") as address, posting(address) as post:
+        url = str(post(input="a").url).replace("embeddings", "rerank")
+        body = httpx.post(url, timeout=PATIENCE, json={
+            "model": MODEL, "query": "q" * 40, "documents": ["a", "bbb", "cc"]}).json()
+    assert asked == [2, 1]
+    assert [row["index"] for row in body["results"]] == [1, 2, 0]
+
+
 def test_the_log_has_each_failure_once(caplog):
     """The line about a model that is not there, at every probe, takes no other's place."""
     def answer(signature, inputs):
@@ -292,6 +317,20 @@ def test_the_log_has_each_failure_once(caplog):
         asyncio.run(ask(address))
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 2 and lines[0] == "model typo has no versions" and "show a key" in lines[1]
+
+
+def test_lines_that_differ_at_each_request_fill_no_memory(caplog):
+    lines = [f"no answer (waited {number} s)" for number in range(3 * client_backend._SILENT_LINES)]
+
+    async def say():
+        backend = ClientBackend("localhost:1", [], Decoder(), LIMITS, Metrics())
+        for line in (*lines, lines[-1]):
+            backend._say(UsageError(line))
+        await backend.close()
+        return backend._silent
+
+    assert len(asyncio.run(say())) == client_backend._SILENT_LINES
+    assert [record.getMessage() for record in caplog.records] == lines
 
 
 def test_an_answer_that_does_not_fit_is_no_silence(posting):
