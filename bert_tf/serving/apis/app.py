@@ -66,7 +66,7 @@ class Apis:
         except Exception as problem:
             status, body = self._refused(protocol, scope, problem)
             if isinstance(problem, MethodRefusal):
-                headers = [(b"allow", problem.method.encode())]
+                headers = [(b"allow", b"GET, HEAD" if problem.method == "GET" else b"POST")]
         await send({"type": "http.response.start", "status": status,
                     "headers": [*self._headers(body), *headers]})
         await send({"type": "http.response.body", "body": body})
