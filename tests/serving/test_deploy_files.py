@@ -330,7 +330,7 @@ def test_a_version_is_published_whole_and_once(tmp_path):
     def found():
         return sorted(str(path.relative_to(volume)) for path in volume.rglob("*"))
 
-    cut = publish("1", CUT="512")  # the head of the first file, after which tar misses nothing
+    cut = publish("1", CUT="512")  # the folder's own head, after which tar misses nothing
     assert cut.returncode == 1 and "not what was sent" in cut.stderr and not (
         volume / "tiny" / "1").exists()
     assert publish("1").returncode == 0
