@@ -31,6 +31,7 @@ from bert_tf.tokenization.load import TokenizerSource, stated_options
 from bert_tf.tokenization.tokenizer import lacks_capitals
 
 MANIFEST = "manifest.json"
+BLANKS = "blank_between_sentences"  # an option that examples of earlier versions lack
 _STARTED = "started.json"
 _MUCH_UNUSED = 0.25  # of the tokens are in no example: told
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
@@ -97,8 +98,8 @@ def make_examples(config, ready=lambda: None):
               "holdout": config.holdout}
     # Only where they are asked for: what is not in a manifest was off.
     stated |= {"dedupe": config.dedupe} if config.dedupe else {}
-    if tokenizer.blanks_in_pieces() and (overwrite or not _has_no_blanks(output_dir)):
-        stated["blank_between_sentences"] = True
+    if tokenizer.blanks_in_pieces() and (overwrite or not has_no_blanks(output_dir)):
+        stated[BLANKS] = True
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
     sources = [*inputs, *beside]
     if overwrite and options.masking == "dynamic":
@@ -174,13 +175,13 @@ def is_made_of(folder, inputs, source):
     return False
 
 
-def _has_no_blanks(folder):
+def has_no_blanks(folder):
     """Return whether a folder has finished examples of an earlier version, whose sentences stand
     side by side: a run that learns from them goes on."""
     path = os.path.join(folder, MANIFEST)
     with contextlib.suppress(BertTfError):  # of a damaged one, too, the comparison tells
         options = manifest.read(path)["options"] if files.exists(path) else {}
-        return bool(options) and "blank_between_sentences" not in options
+        return bool(options) and BLANKS not in options
     return False
 
 
