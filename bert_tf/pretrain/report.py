@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.pretraining_input import PretrainingInput
+from bert_tf.errors import print_note
 from bert_tf.saved_model.next_commands import (
     print_next,
     python_command,
@@ -39,7 +40,7 @@ def report(run, metrics, version):
                 print("\n  " + "\n  ".join(lines))
     print(f"\nexported {version}")
     for note in export_notes(version):
-        print(f"note: {note}")
+        print_note(note)
     export_dir = run.options.export_dir
     words, place = texts[0] if texts else (["A", "text", "."], 1)
     text = _with_word(words, place, mask) if "fill_mask" in signatures else " ".join(words)

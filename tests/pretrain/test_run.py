@@ -179,7 +179,7 @@ def test_overwriting_examples_is_overwriting_what_was_learned_from_them(shared, 
 
     def refused():
         return pytest.raises(UsageError, match="1,200 steps .*; try the examples that they learned "
-                                               "from in .*, without --overwrite, or --overwrite --d")
+                                               "from in .*, without --overwrite, or --overwrite ")
 
     made = make_earlier()
     checkpoint.mkdir(parents=True)
