@@ -18,6 +18,8 @@ from bert_tf.saved_model.next_commands import (
 from bert_tf.saved_model.save import export_notes
 from bert_tf.storage import files, local_copies
 
+_TEXTS, _PIECES = 3, 24  # how many beginnings of texts are shown, and how long they are
+
 
 def report(run, metrics, version):
     """Print how good the model is, what it makes of three texts, and the next commands.
@@ -87,7 +89,7 @@ def figures(metrics):
     return lines
 
 
-def held_out_words(run, count=3, pieces=24):
+def held_out_words(run):
     """Beginnings of held-out texts, `[(words, place)]`, with the place of a word in the middle.
 
     They are read back from the records, so that punctuation stands apart.
@@ -97,16 +99,16 @@ def held_out_words(run, count=3, pieces=24):
     data = PretrainingInput(run.path("data"), "eval" if run.has_held_out() else "train",
                             batch_size=1, seed=run.train_config.seed)
     texts = []
-    for batch in data.dataset(num_steps=min(20 * count, data.num_examples)):
+    for batch in data.dataset(num_steps=min(20 * _TEXTS, data.num_examples)):
         ids, used = batch["input_word_ids"][0].numpy(), batch["masked_lm_weights"][0].numpy() > 0
         ids[batch["masked_lm_positions"][0].numpy()[used]] = batch["masked_lm_ids"][0].numpy()[used]
-        groups = _words(vocabulary, ids[vocabulary.initial_token:pieces].tolist())
+        groups = _words(vocabulary, ids[vocabulary.initial_token:_PIECES].tolist())
         words = [word.strip() for word in tokenizer.decode(groups)] if groups else []
         places = [i for i, word in enumerate(words)
                   if len(groups[i]) == 1 and word.isalpha() and len(word) > 1]
         if len(places) > 4:
             texts.append((words, places[len(places) // 2]))
-            if len(texts) == count:
+            if len(texts) == _TEXTS:
                 break
     return texts
 
