@@ -141,6 +141,7 @@ class PretrainingRun(MakesVocabulary, RunFolder):
             if not replace:
                 raise UsageError(explain(f"{self.path()} holds another run ({changed})",
                                          attempt="another output folder, or --overwrite"))
+        # Its examples have blanks, if its tokenizer's pieces do, unless they are there without.
         self.begin(record, (*_MADE_BY_TRAINING, "model_config.json"), options, inputs,
                    sources=sources, **{BLANKS: not has_no_blanks(self.path("data"))}, **self.facts)
         return False
