@@ -22,7 +22,7 @@ import os
 import sys
 
 from bert_tf import cli
-from bert_tf.errors import BertTfError, UsageError, explain, printable
+from bert_tf.errors import BertTfError, UsageError, explain, print_note, printable
 from bert_tf.options import OverwriteOptions
 from bert_tf.storage import files, hub, locks
 
@@ -129,7 +129,7 @@ def _report(checkpoint, notes, not_held, source, target):
     print(f"read {' '.join(source)}: {config.family}, {kind}, {config.num_hidden_layers} layers, "
           f"{sum(map(math.prod, shapes.values())):,} parameters in {len(shapes)} tensors")
     for note in notes:
-        print(printable(f"note: {note}"))
+        print_note(note)
     _list(f"left behind in {source[1]}", checkpoint.dropped)
     _list(f"dropped, {target[0]} cannot hold", not_held)
     print(f"wrote {' '.join(target)}")

@@ -1,4 +1,4 @@
-"""Errors that a user can act on: what was received, what was expected, what to try."""
+"""Errors, and notes, that a user can act on: what was received, what was expected, what to try."""
 
 import contextlib
 import difflib
@@ -49,6 +49,11 @@ def printable(text):
     """Return a text in which what would command a terminal, as names in others' files may, is
     written out."""
     return re.sub(_NOT_SHOWN, lambda found: repr(found[0])[1:-1], text)
+
+
+def print_note(text, file=None):
+    """Print `note: text`, `printable`, to `file` (default: standard output)."""
+    print(printable(f"note: {text}"), file=file)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ import os
 import sys
 
 from bert_tf import cli
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, explain, print_note
 from bert_tf.options import ABOVE_0, FRACTION_ABOVE_0, POSITIVE, UP_TO_1, Options, option, takes
 from bert_tf.retrieval.codes import PRECISIONS, VectorCode
 from bert_tf.storage import files, hub
@@ -158,8 +158,9 @@ def _export(config, embedding):
     from bert_tf.storage.processor import lacks_vnni
 
     if config.dtype == "int8" and lacks_vnni():
-        print("note: this processor has no VNNI, so products of int8 overflow here and the loss is "
-              "measured with that; export and serve int8 where there is AVX512-VNNI or AVX-VNNI")
+        print_note("this processor has no VNNI, so products of int8 overflow here and the loss is "
+                   "measured with that; export and serve int8 where there is AVX512-VNNI or "
+                   "AVX-VNNI")
 
     name = hub.repository(config.model)
     export_dir = config.export_dir or (name and export_dir_of(files.base_name(name)))
@@ -176,7 +177,7 @@ def _export(config, embedding):
     about = files.read_json(os.path.join(version, "assets.extra", EXPORT))
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:
-        print(f"note: {note}")
+        print_note(note)
     if "int8" in about:
         report = about["int8"]
         kept = sum(layer["dtype"] != "int8" for layer in report["layers"].values())

@@ -24,7 +24,7 @@ from bert_tf import cli
 from bert_tf.data.table_form import TableForm
 from bert_tf.data.table_options import CorpusOptions
 from bert_tf.data.text_copies import text_hashes
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.options import POSITIVE, REQUIRED, Range, SeedOptions, WriteOptions, option, takes
 from bert_tf.retrieval.negatives import SAMPLINGS, NegativeRule
 from bert_tf.storage import files, locks, manifest, staging
@@ -115,7 +115,7 @@ def mine_negatives(config):
     negatives = sum(len(line["negatives"]) for line in lines)
     print(f"{len(lines):,} positives with {negatives:,} negatives in {config.output}")
     if left_out := sum(map(len, mining.positives.values())) - len(lines):
-        print(f"note: {left_out:,} positives without a negative are left out")
+        print_note(f"{left_out:,} positives without a negative are left out")
     _print_notes(notes)
     return config.output
 
@@ -279,7 +279,7 @@ class _Mining:
 
 def _print_notes(notes):
     for note in notes:
-        print(f"note: {note}")
+        print_note(note)
 
 
 def _key(text):

@@ -18,7 +18,7 @@ import json
 import sys
 
 from bert_tf import cli
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, explain, print_note
 from bert_tf.options import ABOVE_0
 from bert_tf.serving.wire.key_file import read_keys
 from bert_tf.serving.wire.results import outputs_of, plain, preferred, results_by_name
@@ -114,7 +114,7 @@ def _asker(client, signatures, arguments, texts):
         raise UsageError(explain(f"--signature {name} takes {' '.join(inputs)}",
                                  "a signature of text"))
     if texts and not (arguments.texts or arguments.signature):
-        print(f"note: every line is asked of the signature {name}", file=sys.stderr)
+        print_note(f"every line is asked of the signature {name}", file=sys.stderr)
 
     def columns(lines):
         if inputs == {"text"}:

@@ -1,6 +1,8 @@
 """What every entry point says about a wrong command line: one line, exit code 2."""
 
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -113,6 +115,14 @@ def test_an_error_commands_no_terminal(capsys):
     assert cli.run(main) == 1
     assert capsys.readouterr().err == (
         "error: x.safetensors: \\x1b[31ma\\x9b\\r\n다음\u3000줄\\u202e\\u2066\\ud800\n")
+
+
+def test_notes_command_no_terminal(capsys):
+    errors.print_note("a\x1b[31m", file=sys.stderr)
+    assert capsys.readouterr().err == "note: a\\x1b[31m\n"
+    package = pathlib.Path(errors.__file__).parent
+    assert [path for path in package.rglob("*.py") if re.search(
+        r'print\(f?"note: ', path.read_text(encoding="utf-8"))] == []
 
 
 def test_output_that_nobody_takes(capsys, monkeypatch):

@@ -135,10 +135,7 @@ def read(path):
         UsageError: configuration and checkpoint do not fit each other, or say what no model of
             ours computes.
     """
-    prefix = variables.find_checkpoint(path)
-    folder = checksums.opened(os.path.dirname(prefix) or ".", own=False)
-    prefix = os.path.join(folder, os.path.basename(prefix))
-    reader = variables.VariableReader(prefix)
+    folder, prefix, reader = open_checkpoint(path)
     family = _family(folder, reader.shapes)
     source = os.path.join(folder, FORMATS[family].config)
     values = files.read_json(source)
@@ -154,6 +151,14 @@ def read(path):
     tokenizer = tokenizer_folder(folder)
     return Checkpoint(config, task, tensors, tokenizer, dropped,
                       (*_head_notes(task, dropped), *casing_notes(tokenizer)))
+
+
+def open_checkpoint(path):
+    """Return `(folder, prefix, VariableReader)` of what `read` takes, its digests checked."""
+    prefix = variables.find_checkpoint(path)
+    folder = checksums.opened(os.path.dirname(prefix) or ".", own=False)
+    prefix = os.path.join(folder, os.path.basename(prefix))
+    return folder, prefix, variables.VariableReader(prefix)
 
 
 def write(checkpoint, path):

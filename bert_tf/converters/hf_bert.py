@@ -59,7 +59,8 @@ def notes(values):
                 "given, is added to the token types; its other rows are left out",)
     if values.get("attention_type") == "block_sparse":
         most = (5 + 2 * values["num_random_blocks"]) * values["block_size"]
-        return (f"every token attends to all others; of texts longer than {most} tokens "
-                "transformers computes block-sparse attention, so that here they cost more, and "
-                "their numbers differ",)
+        if most < values["max_position_embeddings"]:
+            return (f"every token attends to all others; of texts longer than {most} tokens "
+                    "transformers computes block-sparse attention, so that here they cost more, "
+                    "and their numbers differ",)
     return ()

@@ -8,7 +8,7 @@ from bert_tf.converters import ours
 from bert_tf.converters.formats import FORMATS, find_format, read_model
 from bert_tf.converters.stack import stacked
 from bert_tf.converters.tokenizer_files import vocabulary_notes
-from bert_tf.errors import printable
+from bert_tf.errors import print_note
 from bert_tf.models.find import find_model
 from bert_tf.storage import files, hub
 from bert_tf.tokenization.load import load_tokenizer
@@ -36,7 +36,7 @@ def own_folder(path, converted, stack=1, reads_text=False):
               f"{checkpoint.config.num_hidden_layers} layers")
         for note in (*checkpoint.notes,
                      *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size)):
-            print(printable(f"note: {note}"))
+            print_note(note)
         if reads_text:
             load_tokenizer(checkpoint.tokenizer or path)
         if stack > 1:

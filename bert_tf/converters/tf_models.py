@@ -80,10 +80,7 @@ def read(path):
         UsageError: configuration and checkpoint do not fit each other, or say what no model of
             ours computes.
     """
-    prefix = variables.find_checkpoint(path)
-    folder = checksums.opened(os.path.dirname(prefix) or ".", own=False)
-    prefix = os.path.join(folder, os.path.basename(prefix))
-    reader = variables.VariableReader(prefix)
+    folder, prefix, reader = google_tf1.open_checkpoint(path)
     config = tf_models_config.read_config(folder)
     keys, left = _keys_by_name(reader, prefix)
     tensors = google_tf1.float_tensors(reader)

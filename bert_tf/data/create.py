@@ -24,13 +24,14 @@ from bert_tf.data.processes import in_order
 from bert_tf.data.records import feature_table
 from bert_tf.data.skipped import excluded_file, skipped_documents, told
 from bert_tf.data.unknown import MUCH, unknown_fraction
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.options import takes
 from bert_tf.storage import files, manifest
 from bert_tf.tokenization.load import TokenizerSource, stated_options
 from bert_tf.tokenization.tokenizer import lacks_capitals
 
 MANIFEST = "manifest.json"
+BLANKS = "blank_between_sentences"  # an option that examples of earlier versions lack
 _STARTED = "started.json"
 _MUCH_UNUSED = 0.25  # of the tokens are in no example: told
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
@@ -97,8 +98,8 @@ def make_examples(config, ready=lambda: None):
               "holdout": config.holdout}
     # Only where they are asked for: what is not in a manifest was off.
     stated |= {"dedupe": config.dedupe} if config.dedupe else {}
-    if tokenizer.blanks_in_pieces() and (overwrite or not _has_no_blanks(output_dir)):
-        stated["blank_between_sentences"] = True
+    if tokenizer.blanks_in_pieces() and (overwrite or not has_no_blanks(output_dir)):
+        stated[BLANKS] = True
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
     sources = [*inputs, *beside]
     if overwrite and options.masking == "dynamic":
@@ -111,8 +112,8 @@ def make_examples(config, ready=lambda: None):
         return before
 
     if progress and lacks_capitals(tokenizer):
-        print(f"note: no piece of {config.vocab} has a capital letter: a word with one becomes "
-              "[UNK], unless --lower_case is given", file=sys.stderr)
+        print_note(f"no piece of {config.vocab} has a capital letter: a word with one becomes "
+                   "[UNK], unless --lower_case is given", file=sys.stderr)
     sections, size = make_sections(inputs)
     skipped, facts = (), {}
     if config.dedupe or exclude:
@@ -136,14 +137,14 @@ def make_examples(config, ready=lambda: None):
     tokens = {name: split["num_tokens"] for name, split in splits.items()}
     held_out = tokens["eval"] / max(1, sum(tokens.values()))
     if progress and held_out > 2 * config.holdout > 0:
-        print(f"note: {held_out:.0%} of the text is held out, since it has few documents: a blank "
-              "line ends one, with --split none each line is one", file=sys.stderr)
+        print_note(f"{held_out:.0%} of the text is held out, since it has few documents: a blank "
+                   "line ends one, with --split none each line is one", file=sys.stderr)
     used, text = map(sum, zip(*(shard["used_tokens"] for shard in shards), strict=True))
     if progress and text - used > _MUCH_UNUSED * text:
         shorter = "" if config.split == "sentences" else "--split sentences or "
-        print(f"note: {1 - used / text:.0%} of the tokens are in no example, since a pair "
-              f"truncates sentences that are longer than it; try {shorter}--format "
-              "full_sentences", file=sys.stderr)
+        print_note(f"{1 - used / text:.0%} of the tokens are in no example, since a pair "
+                   f"truncates sentences that are longer than it; try {shorter}--format "
+                   "full_sentences", file=sys.stderr)
     filled = next(shard for shard in splits["train"]["shards"] if shard["num_examples"])
     _check_known(os.path.join(output_dir, filled["name"]), options, config, vocabulary)
     made = manifest.write(
@@ -174,13 +175,13 @@ def is_made_of(folder, inputs, source):
     return False
 
 
-def _has_no_blanks(folder):
+def has_no_blanks(folder):
     """Return whether a folder has finished examples of an earlier version, whose sentences stand
     side by side: a run that learns from them goes on."""
     path = os.path.join(folder, MANIFEST)
     with contextlib.suppress(BertTfError):  # of a damaged one, too, the comparison tells
         options = manifest.read(path)["options"] if files.exists(path) else {}
-        return bool(options) and "blank_between_sentences" not in options
+        return bool(options) and BLANKS not in options
     return False
 
 
@@ -222,8 +223,8 @@ def _check_known(shard, options, config, vocabulary):
             f"every token is unknown: {config.vocab} has no piece of the text",
             "a vocabulary of its language"))
     if unknown > MUCH and config.progress:
-        print(f"note: {100 * unknown:.0f} % of the tokens are unknown to {config.vocab}",
-              file=sys.stderr)
+        print_note(f"{100 * unknown:.0f} % of the tokens are unknown to {config.vocab}",
+                   file=sys.stderr)
 
 
 def _example_options(config):

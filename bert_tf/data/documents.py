@@ -18,7 +18,7 @@ import shutil
 import sys
 import typing
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.storage import files, manifest
 from bert_tf.storage.encodings import line_blocks
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
@@ -284,7 +284,7 @@ def _without(paths, why, is_out):
     told = f"{', '.join(out)} left out of the text: {why}"
     if len(out) == len(paths):
         raise UsageError(explain(f"no text remains; {told}", "other text as well"))
-    print(f"note: {told}", file=sys.stderr)
+    print_note(told, file=sys.stderr)
     return [path for path in paths if path not in out]
 
 

@@ -24,7 +24,7 @@ from bert_tf.distill.student import (
     scale_table,
 )
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
-from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
+from bert_tf.errors import BertTfError, NoTextError, UsageError, explain, print_note
 from bert_tf.models.find import model_files
 from bert_tf.models.pretrained import takes_no_text
 from bert_tf.models.trained_rows import occurring_rows
@@ -223,8 +223,8 @@ class DistillationRun(RunFolder):
         most = min(own.seq_length, teacher.config.longest)
         truncated = any(part.truncated for part in asked.values())
         if truncated and most > length and student.config.num_hidden_layers:
-            print(f"note: the student learns from {length} tokens of a text and will read "
-                  f"{own.seq_length}; try --max_seq_length {most}")
+            print_note(f"the student learns from {length} tokens of a text and will read "
+                       f"{own.seq_length}; try --max_seq_length {most}")
 
     def own_features(self, texts, student, teacher, features):
         """`Features` by the student's tokenizer and of its length, where these are others.

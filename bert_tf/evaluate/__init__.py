@@ -15,6 +15,7 @@ takes, SQuAD's JSON among it, whose paragraphs are the corpus where --corpus nam
 """
 
 from bert_tf import cli
+from bert_tf.errors import print_note
 from bert_tf.evaluate.config import RETRIEVAL, EvaluateConfig
 from bert_tf.options import takes
 from bert_tf.storage import locks
@@ -65,7 +66,7 @@ def main(argv=None):
     for line in about_f1(results):
         print(line)
     for note in results.get("notes", ()):
-        print(f"note: {note}")
+        print_note(note)
     print(f"written to {config.output_dir}")
 
 

@@ -1,5 +1,6 @@
 """What a finished fine-tuning tells: metrics, and the next commands."""
 
+from bert_tf.errors import print_note
 from bert_tf.finetune.results import first_prediction, shown
 from bert_tf.saved_model.next_commands import (
     print_next,
@@ -34,7 +35,7 @@ def report(options, results, version):
         return
     print(f"exported {version}")
     for note in export_notes(version):
-        print(f"note: {note}")
+        print_note(note)
     asked = first_prediction(options.output_dir)
     text = asked.get("context") or asked.get("text") or asked["gold"][0]
     print_next(commands | {

@@ -18,7 +18,7 @@ from bert_tf.converters import hf_safetensors
 from bert_tf.converters.hf_classes import LABELLED
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data.unknown import MUCH, unknown_share
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.finetune.complete import refuse_layer_options
 from bert_tf.finetune.init import find_start, start_files
 from bert_tf.finetune.results import (
@@ -221,8 +221,8 @@ class FinetuningRun(OutputFolder):
         print(f"{self.task.name}: {len(train):,} train examples, {len(dev):,} dev examples"
               f"{held_out}", flush=True)
         if asked is not None and abs(self.counts["share"] / asked - 1) > _NEAR:
-            print(f"note: --dev {asked:g} asked for {100 * asked:.3g} %; what belongs together is "
-                  "not split")
+            print_note(f"--dev {asked:g} asked for {100 * asked:.3g} %; what belongs together is "
+                       "not split")
         self.described = described(self.type, labels)
         print("; ".join([f"models are chosen by {self.described['monitor']}",
                          *about_f1(self.described)]))
@@ -236,7 +236,7 @@ class FinetuningRun(OutputFolder):
         self.label_counts = {name: label_counts(examples) for name, examples in parts.items()}
         for note in [*similar_label_notes([*train, *dev]), *split_notes(train, dev),
                      *(split_notes(train, test, "test") if test else ())]:
-            print(f"note: {note}")
+            print_note(note)
         self.train, self.train_features, self.dev, self.test = train, None, dev, test
 
     def features(self, model):
@@ -247,8 +247,8 @@ class FinetuningRun(OutputFolder):
             unknown = unknown_share(self.train_features.rows["input_word_ids"].values,
                                     self.start.tokenizer.vocabulary)
             if unknown > MUCH:
-                print(f"note: {100 * unknown:.0f} % of the train tokens are unknown to the "
-                      "vocabulary")
+                print_note(f"{100 * unknown:.0f} % of the train tokens are unknown to the "
+                           "vocabulary")
             features = {"train": self.train_features}
             # What is wrong with the others shows before training, too.
             if self.test:
@@ -268,11 +268,11 @@ class FinetuningRun(OutputFolder):
             print(f"not in {options.init}, so new: {', '.join(fresh)}")
         if getattr(model, "feature_lstm", None) is not None and not options.features:
             refuse_layer_options(options, f"--init {options.init}, which was made with --features")
-            print(f"note: {options.init} was made with --features: its encoder is not trained; try "
-                  "--init with what it was made from to train it")
+            print_note(f"{options.init} was made with --features: its encoder is not trained; try "
+                       "--init with what it was made from to train it")
         task = model.task_config()
         if task["task"] in LABELLED and (reason := hf_safetensors.refusal(model.config, task)):
-            print(f"note: convert --to hf will refuse this model: {reason}")
+            print_note(f"convert --to hf will refuse this model: {reason}")
 
     def count_truncated(self, features, preprocessor):
         """Tell how many examples are truncated: `{"tokens", "train", "dev"}`, or None."""
@@ -317,7 +317,7 @@ class FinetuningRun(OutputFolder):
         metrics = self.type.metrics(self.dev, predictions)
         notes = self.type.notes(self.dev, predictions, metrics)
         for note in notes:
-            print(f"note: {note}; try another --learning_rate, more --epochs or another --seed")
+            print_note(f"{note}; try another --learning_rate, more --epochs or another --seed")
         tested = self.measure_test(model)
         for name in _OF_TRIAL:
             files.copy(os.path.join(best.folder, name), self.path(name))

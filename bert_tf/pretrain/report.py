@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.pretraining_input import PretrainingInput
+from bert_tf.errors import print_note
 from bert_tf.saved_model.next_commands import (
     print_next,
     python_command,
@@ -16,6 +17,8 @@ from bert_tf.saved_model.next_commands import (
 )
 from bert_tf.saved_model.save import export_notes
 from bert_tf.storage import files, local_copies
+
+_TEXTS, _PIECES = 3, 24  # how many beginnings of texts are shown, and how long they are
 
 
 def report(run, metrics, version):
@@ -39,7 +42,7 @@ def report(run, metrics, version):
                 print("\n  " + "\n  ".join(lines))
     print(f"\nexported {version}")
     for note in export_notes(version):
-        print(f"note: {note}")
+        print_note(note)
     export_dir = run.options.export_dir
     words, place = texts[0] if texts else (["A", "text", "."], 1)
     text = _with_word(words, place, mask) if "fill_mask" in signatures else " ".join(words)
@@ -86,7 +89,7 @@ def figures(metrics):
     return lines
 
 
-def held_out_words(run, count=3, pieces=24):
+def held_out_words(run):
     """Beginnings of held-out texts, `[(words, place)]`, with the place of a word in the middle.
 
     They are read back from the records, so that punctuation stands apart.
@@ -96,16 +99,16 @@ def held_out_words(run, count=3, pieces=24):
     data = PretrainingInput(run.path("data"), "eval" if run.has_held_out() else "train",
                             batch_size=1, seed=run.train_config.seed)
     texts = []
-    for batch in data.dataset(num_steps=min(20 * count, data.num_examples)):
+    for batch in data.dataset(num_steps=min(20 * _TEXTS, data.num_examples)):
         ids, used = batch["input_word_ids"][0].numpy(), batch["masked_lm_weights"][0].numpy() > 0
         ids[batch["masked_lm_positions"][0].numpy()[used]] = batch["masked_lm_ids"][0].numpy()[used]
-        groups = _words(vocabulary, ids[vocabulary.initial_token:pieces].tolist())
+        groups = _words(vocabulary, ids[vocabulary.initial_token:_PIECES].tolist())
         words = [word.strip() for word in tokenizer.decode(groups)] if groups else []
         places = [i for i, word in enumerate(words)
                   if len(groups[i]) == 1 and word.isalpha() and len(word) > 1]
         if len(places) > 4:
             texts.append((words, places[len(places) // 2]))
-            if len(texts) == count:
+            if len(texts) == _TEXTS:
                 break
     return texts
 

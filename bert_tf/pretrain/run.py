@@ -14,7 +14,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters.formats import read_model
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data import python_prose
-from bert_tf.data.create import MANIFEST, is_made_of, make_examples
+from bert_tf.data.create import BLANKS, MANIFEST, has_no_blanks, is_made_of, make_examples
 from bert_tf.data.documents import expand_inputs
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
@@ -141,8 +141,9 @@ class PretrainingRun(MakesVocabulary, RunFolder):
             if not replace:
                 raise UsageError(explain(f"{self.path()} holds another run ({changed})",
                                          attempt="another output folder, or --overwrite"))
+        # Its examples have blanks, if its tokenizer's pieces do, unless they are there without.
         self.begin(record, (*_MADE_BY_TRAINING, "model_config.json"), options, inputs,
-                   sources=sources, **self.facts)
+                   sources=sources, **{BLANKS: not has_no_blanks(self.path("data"))}, **self.facts)
         return False
 
     def changes_of_config(self):
@@ -179,14 +180,17 @@ class PretrainingRun(MakesVocabulary, RunFolder):
                       self.discard_learned)
 
     def discard_learned(self):
-        """Delete what was learned from examples that others are to replace under --overwrite, as
-        those of an earlier version; refuse it where checkpoints would be lost."""
+        """Delete what was learned from examples that others are to replace, as those of an earlier
+        version; refuse it where checkpoints would be lost."""
+        data = self.path("data")
         try:
-            manifest.read(self.path("data", MANIFEST))
-        except BertTfError:  # none is there, or it is damaged: the same are made again
-            return
+            manifest.read(os.path.join(data, MANIFEST))
+        except BertTfError:  # none is there, or it is damaged: are the same made again?
+            if not self.tokenizer().blanks_in_pieces() or (
+                    manifest.read(self.path("run.json")).get(BLANKS)):  # not of an earlier version
+                return
         self.clear([name for name in _MADE_BY_TRAINING if name != "init"],
-                   attempt="leaving --overwrite out, which keeps the examples that are there")
+                   attempt=f"the examples that they learned from in {data}, without --overwrite")
 
     def train(self):
         """Train, save the model folder, and return the held-out losses and metrics."""

@@ -14,7 +14,7 @@ import os
 
 import tqdm
 
-from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain, print_note
 from bert_tf.retrieval.corpus import read_corpus
 from bert_tf.retrieval.shards import shard_about, shard_name, write_shard
 from bert_tf.storage import checksums, files, manifest
@@ -135,7 +135,7 @@ def _is_whole(path):
     except UnavailableError:
         raise  # it may be sound, and took long to make
     except BertTfError as error:
-        print(f"note: {error}; it is made again")
+        print_note(f"{error}; it is made again")
         files.remove(path)
         return False
     return True

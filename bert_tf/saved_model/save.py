@@ -9,7 +9,7 @@ import os
 
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain, print_note
 from bert_tf.layers.inference import for_inference
 from bert_tf.layers.substitutes import computed_with
 from bert_tf.models.pretrained import CONFIG, TASK
@@ -98,7 +98,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     try:
         write_configs(os.path.dirname(files.absolute(export_dir)))
     except BertTfError as problem:  # the version is there, whoever may write those
-        print(f"note: {problem}")
+        print_note(problem)
     return version
 
 

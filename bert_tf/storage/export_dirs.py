@@ -4,7 +4,7 @@ import glob
 import os
 import sys
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, explain, print_note
 from bert_tf.storage import files
 
 
@@ -32,8 +32,8 @@ def export_dir_beside(output_dir, given=None):
     name, run = files.base_name(output_dir), files.resolved(output_dir)
     export_dir = export_dir_of(name, given)
     if not given and files.is_remote(output_dir):
-        print(f"note: the SavedModel goes to {export_dir} on this machine's disk, not beside the "
-              "run; --export_dir names another place", file=sys.stderr)
+        print_note(f"the SavedModel goes to {export_dir} on this machine's disk, not beside the "
+                   "run; --export_dir names another place", file=sys.stderr)
     if files.resolved(export_dir) == run:
         usual = os.path.join("saved_models", name)
         raise UsageError(explain(

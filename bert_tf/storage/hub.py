@@ -15,7 +15,7 @@ import time
 
 import tqdm
 
-from bert_tf.errors import BertTfError, UsageError, explain, needs
+from bert_tf.errors import BertTfError, UsageError, explain, needs, print_note
 from bert_tf.storage import disk, staging
 
 SCHEME = "hf://"
@@ -144,8 +144,8 @@ def _download(repository, revision, weights):
                 raise
             with contextlib.suppress(errors.LocalEntryNotFoundError):
                 folder = cached()
-                print(f"note: {constants.ENDPOINT} cannot be reached; {SCHEME}{repository} is read "
-                      f"as it was downloaded last")
+                print_note(f"{constants.ENDPOINT} cannot be reached; {SCHEME}{repository} is read "
+                           f"as it was downloaded last")
                 return folder
             raise
         names = wanted([each.rfilename for each in listed.siblings or ()], weights)

@@ -18,7 +18,7 @@ import socket
 import sys
 import tempfile
 
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, explain, print_note
 from bert_tf.storage import disk, files, lease
 
 NAME = ".lock"
@@ -61,8 +61,8 @@ def _locked(folder, wait, name):
     try:
         with files.explained("lock", what):
             if before := _note(descriptor):
-                print(f"note: {_described(before)} worked in {what} and ended without finishing; "
-                      "resuming", file=sys.stderr)
+                print_note(f"{_described(before)} worked in {what} and ended without finishing; "
+                           "resuming", file=sys.stderr)
             note = {"process": os.getpid(), "host": socket.gethostname(),
                     "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds")}
             os.ftruncate(descriptor, 0)
@@ -98,8 +98,8 @@ def _take_on_host(path, what, wait):
 
 @functools.cache  # once is enough
 def _tell(folder):
-    print(f"note: the file system of {folder} has no locks, so that a process of another host or "
-          "container would not be noticed: see that none works in it", file=sys.stderr)
+    print_note(f"the file system of {folder} has no locks, so that a process of another host or "
+               "container would not be noticed: see that none works in it", file=sys.stderr)
 
 
 def _take(path, what, wait):

@@ -10,7 +10,7 @@ import threading
 
 import tqdm
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.storage import checksums, files
 
 # Options that say how and where to work, not what the result is: a run resumes under others. Of
@@ -114,8 +114,8 @@ def _facts_of(paths, known, verify=False):
 @functools.cache
 def _say_unread(first, count):
     others = f" and {count - 1:,} more" if count > 1 else ""
-    print(f"note: assumed unchanged by size, time and samples: {first}{others}; --verify_inputs "
-          "reads files whole")
+    print_note(f"assumed unchanged by size, time and samples: {first}{others}; --verify_inputs "
+               "reads files whole")
 
 
 def fingerprint(options, digests=()):

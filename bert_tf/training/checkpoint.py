@@ -11,7 +11,7 @@ import re
 import sys
 import time
 
-from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain, print_note
 from bert_tf.storage import checksums, files, local_copies
 from bert_tf.storage.variables import read_variables, write_variables
 
@@ -34,7 +34,7 @@ def tried_again(write, *arguments):
         except UnavailableError as error:
             if getattr(error.__cause__, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
-            print(f"note: {error}; trying again in {pause} s", file=sys.stderr)
+            print_note(f"{error}; trying again in {pause} s", file=sys.stderr)
             time.sleep(pause)
     return write(*arguments)
 
@@ -51,7 +51,7 @@ def left_for_later(needed=lambda: False):
     except UnavailableError as error:
         if needed():
             raise
-        print(f"note: {error}; it is left for later", file=sys.stderr)
+        print_note(f"{error}; it is left for later", file=sys.stderr)
 
 
 class Checkpoints:

@@ -117,6 +117,7 @@ def test_big_bird_is_a_bert(task, tmp_path):
 
 @pytest.mark.parametrize(("keys", "longest"), [
     ({}, "704"), ({"block_size": 16, "num_random_blocks": 2}, "144"),
+    ({"num_random_blocks": 6}, None),  # 1,088, more than it has positions
     ({"attention_type": "original_full"}, None)])
 def test_what_big_bird_computes_otherwise_is_noted(keys, longest, tmp_path):
     folder = write(bert(ENCODER), tmp_path / "bird", "big_bird", "BigBird", of_big_bird, **keys)

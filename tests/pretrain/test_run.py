@@ -165,21 +165,39 @@ def test_overwriting_examples_is_overwriting_what_was_learned_from_them(shared, 
                "max_ngram": 1, "masked_lm_prob": 0.15, "holdout": 0.0, "num_processes": 1}
 
     def make(**more):
-        start(folder, 1, **options, **more).make_examples([str(text)])
+        started = start(folder, 1, **options, **more)
+        started.claim([str(text)])
+        started.make_vocabulary([], resumes=True)
+        started.make_examples([str(text)])
 
-    start(folder, 1, **options).make_vocabulary([], resumes=False)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(BaseTokenizer, "blanks_in_pieces", lambda self: False)
-        make()
-    made = files_of(folder / "data")
+    def make_earlier():
+        with monkeypatch.context() as earlier:
+            earlier.setattr(BaseTokenizer, "blanks_in_pieces", lambda self: False)
+            earlier.setattr(run, "BLANKS", "unknown")
+            make()
+        return files_of(folder / "data")
+
+    def refused():
+        return pytest.raises(UsageError, match="1,200 steps .*; try the examples that they learned "
+                                               "from in .*, without --overwrite, or --overwrite ")
+
+    made = make_earlier()
     checkpoint.mkdir(parents=True)
-    with pytest.raises(UsageError, match="1,200 steps .*; try leaving --overwrite out, which keeps "
-                                         "the examples .*, or --overwrite --discard_checkpoints"):
+    with refused():
         make(overwrite=True)
     make()
     assert files_of(folder / "data") == made and checkpoint.exists()
+    (folder / "data/manifest.json").write_text("{")
+    with refused():
+        make(overwrite=True)
+    shutil.rmtree(folder / "data")
+    with refused():
+        make()
     make(overwrite=True, discard_checkpoints=True)
     assert files_of(folder / "data") != made and not checkpoint.exists()
+
+    shutil.rmtree(folder)
+    make()
     checkpoint.mkdir(parents=True)
     made = files_of(folder / "data")
     (folder / "data/manifest.json").write_text("{")
@@ -187,22 +205,13 @@ def test_overwriting_examples_is_overwriting_what_was_learned_from_them(shared, 
     assert files_of(folder / "data") == made and checkpoint.exists()
 
 
-def test_other_text_from_standard_input_does_not_replace_what_checkpoints_learned_from(
-        tmp_path, monkeypatch):
-    options = {"input": "-", "overwrite": True}
-    checkpoint = tmp_path / "checkpoints/step_00001200"
-    checkpoint.mkdir(parents=True)
-
-    def read(data, **more):
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-        return start(tmp_path, 1, **options, **more).read_inputs()
-
-    [path] = read(b"some text\n")
-    with pytest.raises(UsageError, match="1,200 steps of training would be lost"):
-        read(b"other text\n")
-    with open(path, "rb") as stream:
-        assert stream.read() == b"some text\n"
-    assert read(b"other text\n", discard_checkpoints=True) == [path]
+def test_other_text_from_standard_input_is_refused_before_it_replaces_any(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints/step_00000012").mkdir(parents=True)
+    (tmp_path / "stdin.txt").write_text("some text\n")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"other text\n")))
+    with pytest.raises(UsageError, match="12 steps of training would be lost"):
+        start(tmp_path, 1, input="-", overwrite=True).read_inputs()
+    assert (tmp_path / "stdin.txt").read_text() == "some text\n"
 
 
 def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypatch):

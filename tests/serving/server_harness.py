@@ -201,8 +201,8 @@ class Held:
         folder: a temporary one.
     """
 
-    def __init__(self, folder, name="held"):
-        self.path = str(pathlib.Path(folder) / name)
+    def __init__(self, folder):
+        self.path = str(pathlib.Path(folder) / "held")
         for end in ("runs", "goes"):
             os.mkfifo(f"{self.path}.{end}")
 

@@ -7,6 +7,7 @@ is one worker of those that TF_CONFIG names, and writes RESULT/INDEX.npz.
 
 import json
 import os
+import random
 import sys
 
 import numpy as np
@@ -36,17 +37,27 @@ def make(kind=SentenceEmbedder, **options):
     return kind(CONFIG, preprocessor=preprocessor, seed=3, **options)
 
 
-def text(random):
-    return " ".join(random.choice(WORDS, random.integers(1, 9)))
+def text(draw):
+    return " ".join(draw.choice(WORDS, draw.integers(1, 9)))
 
 
 def queries(count, seed=0):
     """Queries with a positive, which some share, and none to two hard negatives."""
-    random = np.random.default_rng(seed)
-    positives = [text(random) for _ in range(count - 2)]
-    return [QueryExample(str(number), text(random), (positives[number % len(positives)],),
-                         tuple(text(random) for _ in range(number % 3)))
+    draw = np.random.default_rng(seed)
+    positives = [text(draw) for _ in range(count - 2)]
+    return [QueryExample(str(number), text(draw), (positives[number % len(positives)],),
+                         tuple(text(draw) for _ in range(number % 3)))
             for number in range(count)]
+
+
+def write_pairs(path):
+    """Write queries, and positives that are their queries in other words."""
+    draw, lines = random.Random(1), ["query\tpositive"]
+    for _ in range(192):
+        query = draw.sample(range(10), 4)
+        lines.append(" ".join(WORDS[i] for i in query) + "\t" + " ".join(
+            WORDS[i + 10] for i in query))
+    path.write_text("\n".join(lines) + "\n")
 
 
 def one_step(strategy, accumulate_steps=1, loss=None, kind=SentenceEmbedder):

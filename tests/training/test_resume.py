@@ -30,23 +30,31 @@ def equal(one, other):
         one[name].tobytes() == other[name].tobytes() for name in one)
 
 
-class FailingInput:
-    """Input that runs `event` when it is asked for the batch of a step."""
+class StoppingInput:
+    """Input that stops the run when it is asked for the batch of a step."""
 
-    def __init__(self, data, step, event):
-        self.data, self.step, self.event = data, step, event
+    def __init__(self, data, step):
+        self.data, self.step = data, step
 
     def dataset(self, start_step=0, num_replicas=1, replicas=(0,)):
         counter = itertools.count(start_step * len(replicas))
 
         def check(batch):
             if next(counter) == self.step * len(replicas):
-                self.event()
+                stop()
             return batch
 
         dataset = self.data.dataset(start_step, num_replicas, replicas)
         return tf.data.Dataset.from_generator(lambda: map(check, dataset),
                                               output_signature=dataset.element_spec)
+
+
+def stop():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def judge_and_stop(model):
+    return lambda: stop() or {"loss": 1.0}
 
 
 @pytest.mark.parametrize("more", [
@@ -61,7 +69,7 @@ def test_stopped_run_equals_the_undisturbed_one(tiny, more, request):
     options = {**OPTIONS, **more}
     whole, result = tiny.train("whole", **options)
     assert (result["step"], result["best"]["step"]) == (6, 2)
-    stopping = FailingInput(tiny.input(), 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    stopping = StoppingInput(tiny.input(), 2)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt, match="is saved in .*step_0000000.; the same command"):
         tiny.train("stopped", data=stopping, **options)
@@ -81,7 +89,7 @@ def test_a_stopped_run_can_be_finished_where_it_is(tiny, capsys, eager):
     options = {"strategy": "one_device", "checkpoint_every": 2, "eval_every": 9,
                "eval_examples": 20, "schedule": 1e-3}
     short, expected = tiny.train("short", train_steps=2, **options)
-    stopping = FailingInput(tiny.input(), 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    stopping = StoppingInput(tiny.input(), 2)
     with pytest.raises(KeyboardInterrupt):
         tiny.train("long", train_steps=9, data=stopping, **options)
     steps = Checkpoints(str(tiny.root / "long/checkpoints")).steps()
@@ -105,7 +113,7 @@ def test_one_process_stops_at_the_end_of_the_step(tiny, monkeypatch, capfd, work
 
         def train_step(*arguments):
             if next(calls) == 3:
-                os.kill(os.getpid(), signal.SIGTERM)
+                stop()
             return step(*arguments)
         return train_step
 
@@ -119,12 +127,9 @@ def test_one_process_stops_at_the_end_of_the_step(tiny, monkeypatch, capfd, work
 
 
 def test_a_stop_during_an_evaluation_does_without_another_step(tiny, capfd, eager):
-    def judge(model):
-        return lambda: os.kill(os.getpid(), signal.SIGTERM) or {"loss": 1.0}
-
     with pytest.raises(KeyboardInterrupt, match="step 2 of 9 is saved"):
         tiny.train("run", "one_device", train_steps=9, eval_every=2, checkpoint_every=99,
-                   judge=judge)
+                   judge=judge_and_stop)
     assert "at the end of this step, after an evaluation if one is due" in capfd.readouterr().err
 
 
@@ -151,10 +156,7 @@ def test_other_micro_batches_are_noted(tiny, eager):
 
 def test_a_stop_during_the_last_evaluation_is_heeded(tiny, eager):
     """What comes after the steps, as an export or the next of several trainings, is not begun."""
-    def judge(model):
-        return lambda: os.kill(os.getpid(), signal.SIGTERM) or {"loss": 1.0}
-
-    options = {"train_steps": 2, "strategy": "one_device", "judge": judge}
+    options = {"train_steps": 2, "strategy": "one_device", "judge": judge_and_stop}
     with pytest.raises(KeyboardInterrupt, match="step 2 of 2 is saved in .*step_00000002; the"):
         tiny.train("last", **options)
     assert tiny.train("last", **options)[1]["evaluation"] == {"loss": 1.0}

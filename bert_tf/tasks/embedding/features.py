@@ -154,7 +154,7 @@ def query_features(examples, model, options, teacher=None, crops=None):
                     of_rows=of_rows)
 
 
-def _positive_ids(table, kind, lists, ids, texts=None):
+def _positive_ids(table, kind, lists, ids, texts):
     """Return the Shared lists of `positive_ids`, one for each query.
 
     Args:

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import Features
 from bert_tf.data.text_copies import normal_form
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.retrieval.metrics import chance_notes, metrics_of_ranks
 from bert_tf.retrieval.prompts import ROLES
 from bert_tf.retrieval.search import of_length_1
@@ -189,16 +189,17 @@ def _tell_products(loss, model):
     if type(loss) is not EmbeddingLoss or not by_products:
         return
     if loss.matryoshka_widths or not model.pooling.normalize:  # first components are shorter than 1
-        print(f"note: --loss {loss.loss} is of dot products here; models are chosen, and vectors "
-              "searched, by cosines")
+        print_note(f"--loss {loss.loss} is of dot products here; models are chosen, and vectors "
+                   "searched, by cosines")
 
 
 def _tell_missing(lists):
     """Say where most texts of the batches are none, as a row with many hard negatives has them."""
     share = np.mean(lists < 0)
     if share > _MUCH_MISSING:
-        print(f"note: a row has {lists.shape[1] - 2} hard negatives and most have fewer: "
-              f"{share:.0%} of the texts of a batch are empty; try --negatives N to leave some out")
+        print_note(f"a row has {lists.shape[1] - 2} hard negatives and most have fewer: "
+                   f"{share:.0%} of the texts of a batch are empty; try --negatives N to leave "
+                   "some out")
 
 
 def _tell_alike(features):
@@ -207,8 +208,8 @@ def _tell_alike(features):
     texts, read = (len(np.unique(rows[present])) for rows in (
         features.lists, features.rows["text_ids"]))
     if texts - read > _MANY_ALIKE * texts:
-        print(f"note: the model reads {texts:,} different texts as {read:,}: others differ only "
-              "after --max_seq_length, in unknown words, in case or in blanks")
+        print_note(f"the model reads {texts:,} different texts as {read:,}: others differ only "
+                   "after --max_seq_length, in unknown words, in case or in blanks")
 
 
 def _check_dropout(examples, loss, model):

@@ -1,12 +1,11 @@
 """What vectors of tokens learn: losses of MaxSim, and `finetune --task multi_vector` from files."""
 
 import json
-import random
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from embedder_step import one_step
+from embedder_step import WORDS, one_step, write_pairs
 from harness import mirrored
 
 from bert_tf import cli, evaluate, finetune
@@ -24,7 +23,6 @@ from bert_tf.tasks.embedding.multi_vector.options import MultiVectorLoss
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-WORDS = [f"w{number}" for number in range(20)]
 CONFIG = ModelConfig(vocab_size=25, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
                      intermediate_size=32, max_position_embeddings=16, initializer_range=0.3)
 
@@ -118,14 +116,9 @@ def test_parts_and_replicas_equal_the_whole_batch():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Of an encoder and `pairs.tsv`, whose positives are their queries in other words."""
-    path, draw = tmp_path_factory.mktemp("multi_vector"), random.Random(1)
+    path = tmp_path_factory.mktemp("multi_vector")
     build_encoder(CONFIG, seed=1).save_pretrained(str(path / "model"), tokenizing().tokenizer)
-    lines = ["query\tpositive"]
-    for _ in range(192):
-        query = draw.sample(range(10), 4)
-        lines.append(" ".join(WORDS[i] for i in query) + "\t" + " ".join(
-            WORDS[i + 10] for i in query))
-    (path / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    write_pairs(path / "pairs.tsv")
     return path
 
 

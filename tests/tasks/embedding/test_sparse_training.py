@@ -1,11 +1,11 @@
 """What weights of tokens learn: the FLOPS regularizer, and `finetune --task sparse` from files."""
 
 import json
-import random
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from embedder_step import WORDS, write_pairs
 from scipy import sparse
 
 from bert_tf import cli, evaluate, finetune
@@ -21,8 +21,6 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
-
-WORDS = [f"w{number}" for number in range(20)]
 
 
 @pytest.mark.parametrize(("progress", "risen"), [(None, 1), (0.0, 0), (1 / 6, 1 / 4), (0.7, 1)])
@@ -57,17 +55,12 @@ def make_tokenizer():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Of a masked LM and `pairs.tsv`, whose positives are their queries in other words."""
-    path, draw = tmp_path_factory.mktemp("sparse"), random.Random(1)
+    path = tmp_path_factory.mktemp("sparse")
     Pretrainer(ModelConfig(vocab_size=25, hidden_size=16, num_hidden_layers=1,
                            num_attention_heads=2, intermediate_size=32, max_position_embeddings=16,
                            initializer_range=0.3), None, seed=1).save_pretrained(
         str(path / "model"), make_tokenizer())
-    lines = ["query\tpositive"]
-    for _ in range(192):
-        query = draw.sample(range(10), 4)
-        lines.append(" ".join(WORDS[i] for i in query) + "\t" + " ".join(
-            WORDS[i + 10] for i in query))
-    (path / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    write_pairs(path / "pairs.tsv")
     return path
 
 
