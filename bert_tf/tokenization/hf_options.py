@@ -23,11 +23,22 @@ _OF_CLASSES = (
       "handle_chinese_chars": ("tokenize_chinese_chars", True)}),
     ("pre_tokenizer", "ByteLevel", ("Bart", "GPT2", "Roberta"),
      {"add_prefix_space": ("add_prefix_space", False)}))
-# Classes that leave it to `tokenizer.json` whether special tokens go around a text, and the
-# `model_type`s of which transformers takes one of these, in the form of `plain_name`. Many others
-# add some whatever the file says.
-_NOTHING_ADDED = {"", "pretrained", "tokenizersbackend", "codegen", "cohere", "gemma", "gpt2",
-                  "gptneox", "qwen2", "eurobert", "gemma3", "gemma3text", "modernbert", "qwen3"}
+# Classes of transformers 5.24 that put special tokens around a text whatever their `tokenizer.json`
+# says, and the `model_type`s of which it takes one of these, in the form of `plain_name`. All
+# others add none but what the file has.
+_ADDING = """
+    aimv2 albert align bark bart bartpho bert bertjapanese bertweet bigbird biogpt blip bridgetower
+    bros byt5 camembert canine chineseclip clap clip clipseg codellama convbert cpm cpmant
+    data2vectext deberta debertav2 distilbert dpr dprcontextencoder dprquestionencoder dprreader
+    electra ernie esm esmc esmfold2 flaubert flava florence2 fsmt funnel git groundingdino groupvit
+    gte herbert ibert jinaembeddingsv3 lasr lasrctc lasrencoder layoutlm layoutlmv2 layoutlmv3
+    layoutxlm led lilt longformer luke lxmert m2m100 marian markuplm mbart mbart50 megatronbert
+    metaclip2 mluke mmgroundingdino mobilebert mpnet mra mt5 musicgen musicgenmelody mvp myt5 nllb
+    nllbmoe nomicbert nougat omdetturbo oneformer owlv2 owlvit pegasus perceiver phobert plbart
+    ppformulanet prophetnet rembert roberta robertaprelayernorm rocbert roformer sam3 sam3video
+    seamlessm4t seamlessm4tv2 siglip speech2text speechtotext speecht5 splinter squeezebert
+    switchtransformers t5 tapas trocr tvp udop vilt visualbert whisper xclip xglm xlm xlmroberta
+    xlnet xmod yoso"""
 _THEIRS = {"tokenizer_class", "model_max_length", "added_tokens_decoder"}
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
          "pair_separators", "pair_types", "added_tokens", "final_separator", "initial_token",
@@ -130,9 +141,9 @@ def plain_name(name):
     return plain.removesuffix("fast").removesuffix("tokenizer")
 
 
-def adds_nothing(name):
-    """Whether what a `model_name` says puts no special tokens around a text by itself."""
-    return plain_name(name) in _NOTHING_ADDED
+def adds_tokens(name):
+    """Whether what a `model_name` says puts special tokens around a text by itself."""
+    return plain_name(name) in _ADDING.split()
 
 
 def special_tokens(config, path):

@@ -125,7 +125,7 @@ def _special(values, model, tokens, config, path):
     usual = _NOTHING_AROUND if model["type"] == "BPE" else None
     cls, sep, around = read_template(values.get("post_processor") or usual, tokens, path)
     name = hf_options.model_name(path, config)
-    if cls is sep is None and not hf_options.adds_nothing(name):
+    if cls is sep is None and hf_options.adds_tokens(name):
         raise UnknownRules(explain(f"{path}: no special tokens around a text",
                                    f"those of {name}"))
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))

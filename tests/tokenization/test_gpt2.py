@@ -90,8 +90,8 @@ def test_what_the_configuration_of_classic_files_says(values, tmp_path):
 @pytest.mark.parametrize("processor", [NOTHING, None])
 @pytest.mark.parametrize(("config", "beside"), [
     ({"tokenizer_class": "RobertaTokenizer"}, {"model_type": "gpt2"}),
-    ({"tokenizer_class": "LEDTokenizerFast"}, {}), ({"tokenizer_class": "OtherTokenizer"}, {}),
-    ({}, {"model_type": "xlm-roberta"}),
+    ({"tokenizer_class": "LEDTokenizerFast"}, {}), ({}, {"model_type": "xlm-roberta"}),
+    ({}, {"model_type": "data2vec-text"}),
     ({}, {"model_type": "gpt2", "tokenizer_class": "RobertaTokenizer"})])
 def test_a_file_beside_a_class_that_adds_tokens(processor, config, beside, values, tmp_path):
     """That class, or that of the model, puts them around a text, though the file does not."""
@@ -106,7 +106,9 @@ def test_a_file_beside_a_class_that_adds_tokens(processor, config, beside, value
 @pytest.mark.parametrize(("config", "beside"), [
     ({"tokenizer_class": "Qwen2TokenizerFast"}, {"model_type": "roberta"}),
     ({"tokenizer_class": "PreTrainedTokenizerFast"}, {"model_type": "roberta"}),
-    ({}, {"model_type": "gpt2"}), ({}, {"model_type": "gemma3_text"}), ({}, {})])
+    ({"tokenizer_class": "LlamaTokenizerFast"}, {"model_type": "gpt2"}),
+    ({"tokenizer_class": "OtherTokenizer"}, {}), ({}, {"model_type": "gpt2"}),
+    ({}, {"model_type": "gpt_neo"}), ({}, {"model_type": "gemma3_text"}), ({}, {})])
 def test_a_file_beside_a_class_that_adds_none(processor, config, beside, values, tmp_path):
     """Nor does it where the configuration names tokens that others put there."""
     values["post_processor"] = processor
