@@ -4,6 +4,7 @@ import os
 
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import checksums, files
+from bert_tf.tokenization import hf_options, tokenizer_config
 from bert_tf.tokenization.classic_models import MODEL_NAMES
 
 VOCABULARY = "vocab.txt"
@@ -42,6 +43,11 @@ def copy_tokenizer(source, target):
         for name in _FILES:
             if name in names:
                 files.copy(files.inside(source, name), os.path.join(target, name))
+        path = os.path.join(source, CONFIG)
+        config = tokenizer_config.read_config(path)
+        # It may be named in `config.json` alone, which stays behind; unnamed it would be ALBERT's.
+        if name := hf_options.model_name(path, config):
+            files.write_json(os.path.join(target, CONFIG), {**config, "tokenizer_class": name})
 
 
 def ends_of_text(folder):
