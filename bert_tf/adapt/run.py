@@ -13,7 +13,7 @@ from bert_tf.adapt.vocabulary import check_vocabulary, told, write_adapted
 from bert_tf.converters import ours
 from bert_tf.converters.checkpoint import Tensors
 from bert_tf.converters.formats import read_model
-from bert_tf.data.documents import expand_inputs
+from bert_tf.data.documents import expand_inputs, spool_if_claimed
 from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import model_files
@@ -60,10 +60,11 @@ class AdaptationRun(RunFolder):
             self.pretraining(checkpoint, options.model)  # refuses before there is any work
         files.make_folder(self.path())
         files.clean_temporary(self.path())
-        inputs = expand_inputs(options.input, self.path(), options.overwrite,
-                               [excluded_file(text)[0] for text in options.exclude],
-                               self.refuse_loss)
-        mark = self.claim(inputs)
+        with spool_if_claimed(self.path()):
+            inputs = expand_inputs(options.input, self.path(), options.overwrite,
+                                   [excluded_file(text)[0] for text in options.exclude],
+                                   self.refuse_loss)
+            mark = self.claim(inputs)
         adapted = self.adapt(checkpoint, inputs, mark)
         print("\n".join(told(adapted)), flush=True)
         if not options.train_steps:

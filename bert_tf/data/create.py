@@ -16,7 +16,7 @@ from bert_tf import cores
 from bert_tf.config import NEXT_SENTENCE_FORMATS
 from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing
-from bert_tf.data.documents import expand_inputs
+from bert_tf.data.documents import expand_inputs, spool_if_claimed
 from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
 from bert_tf.data.options import CreateDataConfig, beam_module
 from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
@@ -93,7 +93,6 @@ def make_examples(config, ready=lambda: None):
     stage = {"option": "dupe_factor", "made": lambda: _shards(output_dir)}
     manifest.check_stage(output_dir, MANIFEST, _STARTED, **stage)
     beside = [*source.files(), *(path for path, _ in exclude)]
-    inputs = expand_inputs(config.input, output_dir, overwrite, beside)
     stated = {**stated_options(tokenizer), **dataclasses.asdict(options), "split": config.split,
               "holdout": config.holdout}
     # Only where they are asked for: what is not in a manifest was off.
@@ -101,11 +100,14 @@ def make_examples(config, ready=lambda: None):
     if tokenizer.blanks_in_pieces() and (overwrite or not has_no_blanks(output_dir)):
         stated[BLANKS] = True
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
-    sources = [*inputs, *beside]
-    if overwrite and options.masking == "dynamic":
-        _keep_records(os.path.join(output_dir, MANIFEST), stated, sources, config.verify_inputs)
-    before = manifest.resumed(output_dir, MANIFEST, _STARTED, stated, sources, overwrite,
-                              config.verify_inputs, **stage, ready=ready)
+    with spool_if_claimed(output_dir):
+        inputs = expand_inputs(config.input, output_dir, overwrite, beside)
+        sources = [*inputs, *beside]
+        if overwrite and options.masking == "dynamic":
+            _keep_records(os.path.join(output_dir, MANIFEST), stated, sources,
+                          config.verify_inputs)
+        before = manifest.resumed(output_dir, MANIFEST, _STARTED, stated, sources, overwrite,
+                                  config.verify_inputs, **stage, ready=ready)
     if before:
         if progress:
             print(f"{output_dir}: reusing the examples that are there", file=sys.stderr)

@@ -10,6 +10,7 @@ Both UTF-8, either also `.gz`. In a `.jsonl` text the line ends separate sentenc
 white space like any other (`sentences`), or the whole text is one sentence (`none`).
 """
 
+import contextlib
 import filecmp
 import itertools
 import os
@@ -202,6 +203,25 @@ def check_names(paths):
                                      "objects with the field text, one a line (.jsonl)"))
 
 
+@contextlib.contextmanager
+def spool_if_claimed(folder):
+    """Delete the copy of standard input that the block made in a run's folder if it raises.
+
+    It is text of no run then, and would refuse that of the next command.
+
+    Args:
+        folder: as of `expand_inputs`, which the block calls before it claims the folder.
+    """
+    spool = os.path.join(folder, STDIN_NAME)
+    was_there = files.exists(spool)
+    try:
+        yield
+    except BaseException:  # also of Ctrl-C: the same command is given the text again
+        if not was_there:
+            files.remove(spool)
+        raise
+
+
 def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: None):
     """Return the paths of the texts that the user's `--input` names.
 
@@ -224,7 +244,9 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
     """
     spool, piped = os.path.join(folder, STDIN_NAME), "-" in patterns
     patterns = [spool if pattern == "-" else pattern for pattern in patterns]
-    named = [[spool] if piped and pattern == spool else files.expand([pattern])
+    # A start before this one left the copy, which other patterns may match: its place is that of -.
+    named = [[spool] if piped and pattern == spool else
+             [path for path in files.expand([pattern]) if not (piped and path == spool)]
              for pattern in patterns]
     paths, beside = list(dict.fromkeys(itertools.chain(*named))), {*map(files.resolved, apart)}
     paths = _without(paths, "written by a run", lambda path: (

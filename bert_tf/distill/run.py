@@ -10,7 +10,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.data.documents import expand_inputs, read_documents
+from bert_tf.data.documents import expand_inputs, read_documents, spool_if_claimed
 from bert_tf.data.task_input import TaskInput
 from bert_tf.data.term_weights import learn_term_weights
 from bert_tf.distill.config import OF_OUTPUT
@@ -69,9 +69,10 @@ class DistillationRun(RunFolder):
         """Do what is missing; return `(metrics, version)`: held out, and the SavedModel's path."""
         manifest.check_own(self.path("run.json"), _MADE, "objectives")
         files.clean_temporary(files.make_folder(self.path()))
-        inputs = expand_inputs(self.options.input, self.path(), self.options.overwrite,
-                               ready=self.refuse_loss)
-        self.claim(inputs)
+        with spool_if_claimed(self.path()):
+            inputs = expand_inputs(self.options.input, self.path(), self.options.overwrite,
+                                   ready=self.refuse_loss)
+            self.claim(inputs)
         if not files.exists(self.path(RESULTS)):
             tf.config.experimental.enable_op_determinism()
             self.train(self.read_texts(inputs))

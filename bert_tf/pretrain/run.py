@@ -15,7 +15,7 @@ from bert_tf.converters.formats import read_model
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data import python_prose
 from bert_tf.data.create import BLANKS, MANIFEST, has_no_blanks, is_made_of, make_examples
-from bert_tf.data.documents import expand_inputs
+from bert_tf.data.documents import expand_inputs, spool_if_claimed
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
 from bert_tf.data.skipped import excluded_file
@@ -76,8 +76,9 @@ class PretrainingRun(MakesVocabulary, RunFolder):
         """
         if self.is_chief:
             self.check()
-            inputs = self.read_inputs()
-            resumes = self.claim(inputs)
+            with spool_if_claimed(self.path()):
+                inputs = self.read_inputs()
+                resumes = self.claim(inputs)
             if not self.is_trained():
                 if self.options.init:
                     self.init_folder()  # before other workers look for it

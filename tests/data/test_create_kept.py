@@ -1,12 +1,14 @@
 """create_data: what is made is kept, also after kills, on a full disk, and when asked again."""
 
 import errno
+import io
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import types
 
 import pytest
 from folders import files_of
@@ -52,6 +54,15 @@ def test_finished_work_is_reused_and_not_overwritten_unasked(run, tmp_path, caps
     assert files_of(tmp_path) == before
     run(short_seq_prob=0.2, overwrite=True)
     assert files_of(tmp_path) != before
+
+
+def test_a_refused_run_leaves_no_text_from_standard_input(run, tmp_path, monkeypatch):
+    run()
+    before = files_of(tmp_path)
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(b"other text\n")))
+    with pytest.raises(UsageError, match="another run .the input files changed"):
+        run(input=["-"])
+    assert files_of(tmp_path) == before
 
 
 @pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"input": ["-"]}])

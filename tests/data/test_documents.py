@@ -170,6 +170,16 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch, 
     files.remove(folder)
 
 
+def test_standard_input_keeps_its_place_among_patterns_that_match_its_copy(write_file, tmp_path,
+                                                                           monkeypatch):
+    """Or the run that goes on would be told that its texts changed."""
+    text = write_file("z.txt", "x")
+    patterns, spool = [str(tmp_path / "*.txt"), "-"], str(tmp_path / "stdin.txt")
+    for _ in range(2):
+        monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(b"piped\n")))
+        assert expand_inputs(patterns, str(tmp_path)) == [text, spool]
+
+
 @pytest.mark.parametrize("name, message", [
     ("c4.json.gz", "is no text, by its name; expected .*jsonl"),
     ("texts.JSON", "is no text, by its name"), ("page.html", "is no text, by its name"),

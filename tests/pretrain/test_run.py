@@ -214,6 +214,15 @@ def test_other_text_from_standard_input_is_refused_before_it_replaces_any(tmp_pa
     assert (tmp_path / "stdin.txt").read_text() == "some text\n"
 
 
+def test_a_refused_run_leaves_no_text_from_standard_input(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints/step_00000012").mkdir(parents=True)
+    manifest.write(str(tmp_path / "run.json"), {"objective": None})
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"other text\n")))
+    with pytest.raises(UsageError, match="12 steps of training would be lost"):
+        start(tmp_path, 1, input="-", overwrite=True).finish()
+    assert not (tmp_path / "stdin.txt").exists()
+
+
 def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).stated()}))
     monkeypatch.setattr(strategy, "has_workers", lambda _: True)
