@@ -159,6 +159,15 @@ def test_an_interrupted_build_gives_the_same_bytes(tmp_path, corpus, options, ca
         build(tmp_path / "parts", corpus, precision="int8")
 
 
+def test_a_shard_that_is_made_again_tells_the_width(tmp_path, corpus, monkeypatch):
+    """Those of an earlier version, which come after it, do not."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(StoredVectors, "_about", lambda stored: {"scale": stored.scale})
+        assert "width" not in build(tmp_path / "index", corpus).manifest
+    (tmp_path / "index" / "shard-00000" / "passages.jsonl").write_bytes(b"")
+    assert build(tmp_path / "index", corpus).manifest["width"] == WIDTH
+
+
 def test_a_shard_that_cannot_be_read_now_stays(tmp_path, corpus, monkeypatch):
     build(tmp_path / "index", corpus)
     before = files_of(tmp_path / "index")

@@ -100,14 +100,16 @@ def test_nobody_without_a_key_is_let_in(key_file, caplog):
 def test_each_protocol_says_so_in_its_form(key_file):
     backend = FakeBackend(EMBEDDER)
     with serving(backend, Keys.read(str(key_file))) as client:
-        assert client.post("/v1/embeddings").json() == {"error": {
-            "message": "no API key; expected the header Authorization: Bearer KEY",
-            "type": "invalid_request_error", "param": None, "code": "invalid_api_key"}}
+        for method in ("POST", "GET"):  # a method that it refuses, too
+            assert client.request(method, "/v1/embeddings").json() == {"error": {
+                "message": "no API key; expected the header Authorization: Bearer KEY",
+                "type": "invalid_request_error", "param": None, "code": "invalid_api_key"}}
         wrong = {"authorization": "Bearer x"}
         assert client.post("/v1/rerank", headers=wrong).json() == {
             "message": "the API key is not one of this server's"}
-        assert client.post("/embed", headers=wrong).json() == {
-            "error": "the API key is not one of this server's", "error_type": "Validation"}
+        for method, path in (("POST", "/embed"), ("PUT", "/models/embedder/embed")):
+            assert client.request(method, path, headers=wrong).json() == {
+                "error": "the API key is not one of this server's", "error_type": "Validation"}
         assert client.post("/other", headers=wrong).json() == {
             "error": "the API key is not one of this server's"}
     backend.close()
