@@ -211,13 +211,13 @@ async def classify(call, rows, *, truncate=True):
     return (outputs["score"][:, np.newaxis] if found is None else found).astype(np.float64), tokens
 
 
-async def from_0_to_1(call, scores, queries=()):
+async def from_0_to_1(call, scores, queries):
     """Scores as others have them: the logistic function of logits; of MaxSim, a sum over the
     query's vectors, their mean, which below 0 is 0.
 
     Args:
         scores: float `[N, …]`.
-        queries: N str, or one for all; of a model with one text none.
+        queries: N str, or one for all.
     """
     if not call.about.answers(_QUERY_VECTORS, "text"):
         return 0.5 * (1 + np.tanh(0.5 * scores))
