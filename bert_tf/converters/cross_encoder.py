@@ -1,11 +1,16 @@
 """What an hf folder says to `CrossEncoder` of sentence-transformers, where that is not our score.
 
 Our score of a pair is the logit. `CrossEncoder` gives a function of it, the sigmoid unless the
-folder names another, may put a prompt before the query, and may score by modules of its own.
+folder names another, may put a prompt before the query, and may score by modules of its own, of
+which `logit_score` is one that we compute.
 """
 
+import dataclasses
 import os
 
+from bert_tf.converters import logit_score
+from bert_tf.converters.dense_module import read_checked
+from bert_tf.converters.hf_reading import OPTIONS
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import ABOUT_MODULES, MODULES
 from bert_tf.storage import files
@@ -17,23 +22,48 @@ _KEY = "activation_fn"
 LOGITS = {_SECTION: {_KEY: "torch.nn.modules.linear.Identity"}}
 
 
+def scoring(checkpoint, folder):
+    """Return the `Checkpoint` of what gives the scores of a folder.
+
+    Of a language model that is asked for "yes" or "no" that is a classifier of one number; of
+    others it is what was read, with a note where that gives no score.
+
+    Raises:
+        UsageError: the scores are made by further modules, or with an option of one, that we do
+            not compute; it is named.
+    """
+    if not about_of(folder)[1]:
+        return checkpoint
+    source, modules = _modules(folder)
+    kinds, task = [_kind(module["type"]) for module in modules], checkpoint.task["task"]
+    if kinds in ([], logit_score.MODULES[:1]):
+        return checkpoint
+    if kinds == logit_score.MODULES and task == "language_model":
+        paths = [module.get("path") for module in modules]
+        if paths[0] != "" or not isinstance(paths[1], str):
+            raise UsageError(explain(f"{source}: the paths {paths!r}", "'' and a folder beside it"))
+        read_checked(os.path.join(folder, OPTIONS), {"transformer_task": "text-generation",
+                                                     "module_output_name": logit_score.LOGITS})
+        return logit_score.as_classifier(checkpoint, files.inside(folder, paths[1]))
+    said = f"{source}: pairs are scored by {', '.join(module['type'] for module in modules)}"
+    if task == "classifier":
+        raise UsageError(explain(said, "Transformer of sentence-transformers alone"))
+    return dataclasses.replace(checkpoint, notes=(
+        *checkpoint.notes, f"{said}; what is read is the {task} alone, which gives no score"))
+
+
 def notes_of(folder, task):
-    """Return what to tell about a folder, a tuple of lines.
+    """Return what to tell about the scores of a folder, a tuple of lines.
 
     Args:
         folder: with a `config.json`.
         task: what is read of it, the content of `task.json`.
-
-    Raises:
-        UsageError: its scores are made by further modules.
     """
-    path, about = _about(folder)
-    notes = _module_notes(folder, task) if about else ()
-    if task["task"] == "classifier":
-        notes += _prompt_notes(about, path)
-        if task.get("problem") == "regression":
-            notes += _activation_notes(about, os.path.join(folder, "config.json"))
-    return notes
+    path, about = about_of(folder)
+    if task["task"] != "classifier":
+        return ()
+    return _prompt_notes(about, path) + (_activation_notes(
+        about, os.path.join(folder, "config.json")) if task.get("problem") == "regression" else ())
 
 
 def check_prompt(folder, task):
@@ -42,7 +72,7 @@ def check_prompt(folder, task):
     Args:
         folder, task: as of `notes_of`.
     """
-    path, about = _about(folder)
+    path, about = about_of(folder)
     name = about.get("default_prompt_name")
     if task["task"] == "classifier" and name is not None and _prompts(about):
         raise UsageError(explain(
@@ -50,28 +80,27 @@ def check_prompt(folder, task):
             "null in the file, and the prompt at the beginning of each query"))
 
 
-def _about(folder):
+def about_of(folder):
     """Return the path of what a `CrossEncoder` says of itself, and that, `{}` of others."""
     path = os.path.join(folder, ABOUT_MODULES)
     about = files.read_json_object(path) if files.exists(path) else {}
     return path, about if about.get("model_type") == "CrossEncoder" else {}
 
 
-def _module_notes(folder, task):
+def _modules(folder):
+    """Return the path of the list of modules and that, empty where there is none."""
     source = os.path.join(folder, MODULES)
     modules = files.read_json(source) if files.exists(source) else []
     if not isinstance(modules, list) or not all(
             isinstance(module, dict) and isinstance(module.get("type"), str)
             for module in modules):
         raise UsageError(explain(f"{source} names no modules", "a list of type and path"))
-    types = [module["type"] for module in modules]
-    if not types or (len(types) == 1 and types[0].startswith("sentence_transformers.")
-                     and types[0].endswith(".Transformer")):
-        return ()
-    said = f"{source}: pairs are scored by {', '.join(types)}"
-    if task["task"] == "classifier":
-        raise UsageError(explain(said, "Transformer of sentence-transformers alone"))
-    return (f"{said}; what is read is the {task['task']} alone, which gives no score",)
+    return source, modules
+
+
+def _kind(stated):
+    """Return the last word of a class of sentence-transformers, of another the whole name."""
+    return stated.rpartition(".")[2] if stated.startswith("sentence_transformers.") else stated
 
 
 def _prompts(about):
@@ -83,6 +112,8 @@ def _prompts(about):
 
 def _prompt_notes(about, path):
     prompts = _prompts(about)
+    if isinstance(prompts, dict):  # the one that is used, see `check_prompt`
+        prompts.pop(about.get("default_prompt_name"), None)
     return (f"{path}: prompts={prompts!r} are left out; a query may begin with one of them",) if (
         prompts) else ()
 

@@ -16,6 +16,7 @@ from bert_tf.converters import (
     hf_causal,
     hf_config,
     hf_reading,
+    prompted_pairs,
     safetensors_file,
     tokenizer_files,
     weight_files,
@@ -65,11 +66,14 @@ def read(path):
     halves = [os.path.join(path, name) for name in (_DISCRIMINATOR, _GENERATOR)]
     if not files.exists(os.path.join(path, CONFIG)) and all(map(files.exists, halves)):
         return _joined(*map(_read_model, halves), path)
-    found = _read_model(path)
+    found = cross_encoder.scoring(_read_model(path), path)
     notes = (*found.notes, *cross_encoder.notes_of(path, found.task))
     try:
-        cross_encoder.check_prompt(path, found.task)
         reading = hf_reading.of_labels(found, path)
+        if reading and found.task["task"] == "classifier":
+            reading = {"reading": prompted_pairs.with_template(reading["reading"], path)}
+        if "template" not in reading.get("reading", ()):
+            cross_encoder.check_prompt(path, found.task)
     except UsageError as error:
         reading = {"reading": None}
         notes += (f"its labels are those of token ids alone, it takes no text: {error}",)
@@ -95,6 +99,9 @@ def write(checkpoint, path):
                 write_model(half, files.make_folder(os.path.join(temporary, name)))
         else:
             write_model(checkpoint, temporary)
+            reading = checkpoint.task.get("reading") or {}
+            if "template" in reading:
+                prompted_pairs.write(temporary, reading)
     unread = ["how text was read where the model comes from"] if says_read_otherwise(
         checkpoint.task) else []
     return [*tokenizer_files.morpheme_notes(checkpoint.tokenizer), *unread]

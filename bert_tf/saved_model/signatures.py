@@ -84,10 +84,10 @@ def description(served):
         `strip_accents`, which the graph does, `mask_token` (None where no text is taken), `dtype`
         that the graph computes in, `seq_length` of the window, `long` (what becomes of longer
         texts, as of `TextPreprocessor`), `text_tokens` and `pair_tokens` (the special tokens of a
-        text and of a pair), `prompts` of an embedder, `top_k`, `temperature`, `top_p`,
-        `max_new_tokens`, `max_terms`, the options of `embedding` (of `VectorPooling`, and of a
-        `VectorCode` where vectors are stored small), and `results`: by signature what its outputs
-        mean, see `Signature.results`.
+        text and of a pair, or the tokens of its template), `prompts` of an embedder, `top_k`,
+        `temperature`, `top_p`, `max_new_tokens`, `max_terms`, the options of `embedding` (of
+        `VectorPooling`, and of a `VectorCode` where vectors are stored small), and `results`: by
+        signature what its outputs mean, see `Signature.results`.
     """
     model, tokenizer = served.model, served.tokenizer
     preprocessor = getattr(model, "preprocessor", None)
@@ -101,7 +101,8 @@ def description(served):
         "dtype": served.dtype,
         "seq_length": served.seq_length, "long": getattr(preprocessor, "long", "head"),
         "text_tokens": tokenizer and tokenizer.vocabulary.num_special(),
-        "pair_tokens": tokenizer and tokenizer.vocabulary.num_special(2),
+        "pair_tokens": tokenizer and getattr(preprocessor, "num_special",
+                                             tokenizer.vocabulary.num_special)(2),
         "prompts": getattr(model, "prompts", {}), "top_k": served.top_k,
         "temperature": served.temperature, "top_p": served.top_p,
         "max_new_tokens": served.max_new_tokens, "max_terms": served.max_terms,

@@ -30,9 +30,10 @@ _DESCRIPTIONS = (
     "config.json", "modules.json", "router_config.json", "config_sentence_transformers.json",
     "sentence_*_config.json", "model_config.json", "task.json", "checksums.json",
     "metadata.json", "artifact.metadata", "preprocessor.json", "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",
-    "vocab.json", "vocabulary.txt", "vocabulary.json", "vocabulary.spm", "merges.txt",
-    "merges.json", "spiece.model", "sentencepiece.bpe.model", "spm.model")
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "chat_template.jinja", "vocab.txt", "vocab.json", "vocabulary.txt", "vocabulary.json",
+    "vocabulary.spm", "merges.txt", "merges.json", "spiece.model", "sentencepiece.bpe.model",
+    "spm.model")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 _WEIGHTS = (*_SAFETENSORS, "model.weights.h5", "model.index", "model.data-*")
 # Where a folder has no safetensors.

@@ -48,24 +48,20 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
                     len(truncated_rows(rows, texts, preprocessor)))
 
 
-def truncated_rows(rows, texts, preprocessor, tokenize=None):
+def truncated_rows(rows, texts, preprocessor):
     """Return int64: which texts are longer than what the preprocessor reads of them.
 
     Args:
         rows, texts, preprocessor: what `read_texts` gives, and its arguments.
-        tokenize: from string `[n]` to the tokens that are to be read, Ragged; None is that of the
-            tokenizer.
     """
     if preprocessor.long == "windows":
         return np.zeros(0, np.int64)
-    special = preprocessor.tokenizer.vocabulary.num_special(len(texts))
-    tokenize = tokenize or preprocessor.tokenizer.tokenize
     full = np.flatnonzero(rows["input_word_ids"].lengths >= preprocessor.seq_length)
     truncated = [np.zeros(0, np.int64)]
     for chunk in np.array_split(full, -(-len(full) // _CHUNK_ROWS) or 1):
-        lengths = sum(tokenize(tf.constant([column[row] for row in chunk], tf.string)
-                               ).row_lengths() for column in texts.values())
-        truncated.append(chunk[lengths.numpy() + special > preprocessor.seq_length])
+        lengths = preprocessor.count([tf.constant([column[row] for row in chunk], tf.string)
+                                      for column in texts.values()])
+        truncated.append(chunk[lengths.numpy() > preprocessor.seq_length])
     return np.concatenate(truncated)
 
 

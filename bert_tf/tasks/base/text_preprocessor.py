@@ -8,6 +8,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.families import INPUTS
 from bert_tf.tasks.base.preprocessor import Preprocessor
 from bert_tf.tokenization.packing import pack
+from bert_tf.tokenization.pair_template import PairTemplate, check_template
 from bert_tf.tokenization.windows import cut_windows, stack_windows
 
 LONG = ("head", "head_tail", "windows")
@@ -35,29 +36,68 @@ class TextPreprocessor(Preprocessor):
         pair: whether the model is about pairs, for which a server asks by `text_a` and `text_b`
             then; None where nothing says it, as of a published model. A `Classifier` that is
             trained on pairs of texts sets it.
+        template: the three texts before, between and after the two of a pair, for a model that is
+            asked in words, as Qwen3-Reranker is; special tokens written there are these tokens, and
+            no others are around. None where pairs stand as usual.
 
     Raises:
-        UsageError: a pair where single texts are read, or an option out of range.
+        UsageError: a pair where single texts are read, or the reverse, or an option out of range.
     """
 
     def __init__(self, tokenizer=None, seq_length=128, long="head", stride=None, pair=False,
-                 **kwargs):
+                 template=None, **kwargs):
         super().__init__(seq_length, **kwargs)
         self.long = check_choice("long", long, LONG)
         self.stride = max(1, seq_length // 2) if stride is None else stride
         self.pair = pair
+        self.template = None if template is None else tuple(check_template(template))
+        self._template = None
         self.check()
         self.use(tokenizer)
 
     def reading(self):
         """Return the options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "long": self.long, "stride": self.stride,
-                "pair": self.pair}
+                "pair": self.pair,
+                **({} if self.template is None else {"template": list(self.template)})}
+
+    def use(self, tokenizer):
+        """See `Preprocessor.use`."""
+        super().use(tokenizer)
+        if self.template is not None and tokenizer is not None:
+            self._template = PairTemplate(tokenizer, self.template)
+            self.check()
+
+    def check(self):
+        """See `Preprocessor.check`; a window has space for a template."""
+        super().check()
+        if self.template is None:
+            return
+        if self.long != "head":
+            raise UsageError(explain(f"long={self.long!r} with a template", "'head'"))
+        if self._template is not None and self.seq_length < self._template.shortest:
+            raise UsageError(explain(
+                f"seq_length={self.seq_length} with a template of {self._template.size} tokens",
+                f"{self._template.shortest} or more"))
 
     @property
     def window(self):
         """The length of the windows that a long text is read in, None where it is truncated."""
         return self.seq_length if self.long == "windows" else None
+
+    def num_special(self, segments=1):
+        """Return how many tokens there are beside those of one text, or of two."""
+        if self._template is not None:
+            return self._template.size
+        return self.tokenizer.vocabulary.num_special(segments)
+
+    def count(self, texts):
+        """Count the tokens of one or two tensors string `[n]`, none of which is truncated: int64
+        `[n]`."""
+        if self._template is not None:
+            return self._template.count(texts)
+        return tf.add_n([self.tokenizer.tokenize(text).row_lengths() for text in texts]
+                        ) + self.num_special(len(texts))
 
     def limits(self):
         """See `Preprocessor.limits`."""
@@ -69,6 +109,11 @@ class TextPreprocessor(Preprocessor):
 
     def _read(self, text):
         self.need_tokenizer()
+        if self._template is not None:
+            texts = texts_of(text)
+            if len(texts) != 2:
+                raise UsageError(explain("single texts with a template", "pairs of texts"))
+            return self._template.pack(texts, self.seq_length)
         segments = [self.tokenizer.tokenize(segment) for segment in texts_of(text)]
         if self.long == "head" or len(segments) == 2:
             if self.long != "head":

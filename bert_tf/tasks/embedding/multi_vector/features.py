@@ -26,7 +26,7 @@ class ReaderTable(RoleTable):
             found = read_texts(own, reader, _NAMES)
             groups.append(rows)
             read.append(found)
-            truncated.append(rows[truncated_rows(found, own, reader, reader.tokenize)])
+            truncated.append(rows[truncated_rows(found, own, reader)])
         lengths = np.zeros(len(texts), np.int64)
         for rows, found in zip(groups, read, strict=True):
             lengths[rows] = found["input_word_ids"].lengths

@@ -76,6 +76,11 @@ class RoleReader:
             return ids
         return tf.concat([tf.fill([ids.nrows(tf.int32), 1], self._marker), ids], 1)
 
+    def count(self, texts):
+        """See `TextPreprocessor.count`."""
+        (text,) = texts
+        return self.tokenize(text).row_lengths() + self.tokenizer.vocabulary.num_special()
+
     def __call__(self, inputs):
         vocabulary = self.tokenizer.vocabulary
         read = pack(vocabulary, [self.tokenize(inputs["text"])], self.seq_length, fixed=False)
