@@ -12,7 +12,7 @@ from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.finetune.config import SCRATCH
 from bert_tf.models.find import model_files, model_folder
-from bert_tf.models.pretrained import CONFIG
+from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.presets import preset
 from bert_tf.storage import checksums, files
 from bert_tf.tasks.pretrained import from_pretrained
@@ -46,6 +46,21 @@ class Start:
         if self.folder is None:
             return model_classes()[task](self.config.replace(**changes), **options)
         return from_pretrained(self.folder, task, config=changes, **options)
+
+    def within_template(self, task, options):
+        """Return the options of a task's class; a ranker reads pairs as what it begins as did.
+
+        Args:
+            task, options: as of `TaskType.model_options`.
+        """
+        path = os.path.join(self.folder or "", TASK)
+        saved = files.read_json_object(path) if self.folder and files.exists(path) else {}
+        template = (saved.get("reading") or {}).get("template")
+        if task != "ranker" or template is None:
+            return options
+        own = options["preprocessor"]
+        return {**options, "preprocessor": type(own)(own.tokenizer, **own.reading(),
+                                                     template=template)}
 
 
 def find_start(options, folder, texts):

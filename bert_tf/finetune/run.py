@@ -212,8 +212,8 @@ class FinetuningRun(OutputFolder):
         labels = self.type.labels(train)
         for examples in filter(None, (test, dev)):  # the metric is that of the dev examples
             self.type.measure_on(examples)
-        self.model_task, self.model_options = self.type.model_options(labels,
-                                                                      self.start.tokenizer)
+        self.model_task, made = self.type.model_options(labels, self.start.tokenizer)
+        self.model_options = self.start.within_template(self.model_task, made)
         asked = options.dev_share()
         self.counts = {"train": len(train), "dev": len(dev), **_shares(train, dev, asked),
                        "seed": options.seed}
