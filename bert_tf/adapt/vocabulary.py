@@ -131,16 +131,22 @@ def _learn(tokenizer, options, paths):
 
 def _read_elsewhere(tokenizer, checkpoint, paths, split):
     """Count the pieces of the texts as they are read, too: by line or sentence or joined, as a
-    training does, without the white space around them, and after each prompt of the model."""
-    prompts = ("", *(checkpoint.task.get("prompts") or {}).values())
+    training does, without the white space around them, and after each prompt of the model or
+    within its template."""
+    around = [(prompt, "") for prompt in ("", *(checkpoint.task.get("prompts") or {}).values())]
+    around += filter(None, [_template(checkpoint)])
     counts = PieceCounts(tokenizer)
     if split == "sentences":
         counts.add_all(sentence for piece in read_documents(paths, split)
                        for sentence in piece.sentences)
     return counts.add_all(
-        prompt + form for text in read_unchanged(paths)
+        form.join(parts) for text in read_unchanged(paths)
         for form in {text, " ".join(text.split()), *map(str.strip, text.split("\n"))}
-        for prompt in prompts if prompt or form != text)
+        for parts in around if any(parts) or form != text)
+
+
+def _template(checkpoint):
+    return (checkpoint.task.get("reading") or {}).get("template")
 
 
 def _check_frequent(found, vocabulary, options):
@@ -163,6 +169,8 @@ def _named(checkpoint, tokenizer):
         prompts = (task.get("prompts") or {}).values()
         markers = (marker_of(prompt, tokenizer)[0] for prompt in prompts)
         named.update(marker for marker in markers if marker is not None)
+    if template := _template(checkpoint):
+        named.update(*tokenizer.tokenize([*template, "".join(template)], True).to_list())
     return named
 
 

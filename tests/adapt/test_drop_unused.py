@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 import tiny_model
 from adapting import LETTERS, LINES, arguments, embedder, run
+from asked_pairs import TEMPLATE, chat_tokenizer
 from sentiment import TINY
 
 from bert_tf import adapt, cli
@@ -16,6 +17,7 @@ from bert_tf.models.families import build_encoder
 from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
+from bert_tf.tasks.ranking.model import Ranker
 from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
 from bert_tf.tokenization.load import load_tokenizer
@@ -76,6 +78,22 @@ def test_the_marker_of_a_prompt_is_kept(prompts, unexported, tmp_path):
     before, after = (from_pretrained(str(tmp_path / name)) for name in ("late", "small"))
     assert after.config.vocab_size < before.config.vocab_size
     assert before.vectors("the a", "query").tobytes() == after.vectors("the a", "query").tobytes()
+
+
+def test_pieces_of_a_template_are_kept(unexported, tmp_path):
+    tokenizer = chat_tokenizer()
+    config = ModelConfig.from_dict({
+        **TINY, "family": "qwen3", "vocab_size": len(tokenizer.vocabulary),
+        "attention_head_size": 8, "num_key_value_heads": 1, "max_position_embeddings": 200,
+        "initializer_range": 0.3})
+    Ranker(config, preprocessor=TextPreprocessor(
+        tokenizer, 150, template=TEMPLATE)).save_pretrained(str(tmp_path / "reranker"))
+    (tmp_path / "text.txt").write_text("no a?\n\na b.\n")
+    run(tmp_path, "small", "--drop_unused", "--train_steps", "0", model="reranker")
+    before, after = (from_pretrained(str(tmp_path / name)) for name in ("reranker", "small"))
+    assert after.config.vocab_size < before.config.vocab_size
+    texts = (["no a?", "a b."], ["a b.", "no a?"])
+    assert before(texts).numpy().tobytes() == after(texts).numpy().tobytes()
 
 
 def test_a_token_without_a_row_gets_one_or_is_left_as_it_was(unexported, tmp_path):

@@ -5,12 +5,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from asked_pairs import TEMPLATE, chat_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_models import make_preprocessor, pack_words, texts_of_words
 
 from bert_tf.errors import UsageError
 from bert_tf.tasks.base.takes_text import text_tensors
+from bert_tf.tasks.base.text_features import read_texts, truncated_rows
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=30)
@@ -127,3 +129,23 @@ def test_in_a_functional_model_with_its_tokenizer_in_the_file(tmp_path):
     for name, ids in model(texts).items():
         np.testing.assert_array_equal(loaded(texts)[name], ids)
         assert ids.shape == (2, 3, 8)
+
+
+def test_pairs_within_a_template():
+    tokenizer = chat_tokenizer()
+    preprocessor = TextPreprocessor(tokenizer, 160, pair=True, template=TEMPLATE)
+    again = TextPreprocessor.from_config(preprocessor.get_config())
+    again.use(tokenizer)
+    columns = {"text_a": ["q", "q " * 9, "q"], "text_b": ["p", "p " * 9, "p" * 99]}
+    rows = read_texts(columns, again)
+    assert rows["input_word_ids"].lengths[2] == 160
+    assert truncated_rows(rows, columns, again).tolist() == [2]
+    assert preprocessor.num_special(2) == 66
+    for make, message in (
+            (lambda: preprocessor(tf.constant(["a"])), "single texts with a template"),
+            (lambda: preprocessor.resize(81), "a template of 66 tokens; expected 82 or more"),
+            (lambda: TextPreprocessor(tokenizer, 160, "windows", template=TEMPLATE),
+             "long='windows' with a template"),
+            (lambda: TextPreprocessor(None, template=["a"]), "template=.'a'.; expected the texts")):
+        with pytest.raises(UsageError, match=message):
+            make()
