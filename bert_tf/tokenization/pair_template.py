@@ -44,7 +44,7 @@ class PairTemplate:
         self._tokenizer = tokenizer
         added = sorted((each.token for each in tokenizer.vocabulary.added_tokens), key=len,
                        reverse=True)
-        pattern = re.compile("|".join(map(re.escape, added)))
+        pattern = re.compile("|".join(map(re.escape, added)) or "(?!)")
         # By turns: ids that are always the same, and what is tokenized, where 0 and 1 stand for the
         # two texts.
         before, between, after = check_template(template)
