@@ -4,8 +4,8 @@ import os
 
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import checksums, files
-from bert_tf.tokenization import hf_options, tokenizer_config
-from bert_tf.tokenization.classic_models import MODEL_NAMES
+from bert_tf.tokenization import tokenizer_config
+from bert_tf.tokenization.classic_models import MODEL_NAMES, class_to_state
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
@@ -45,8 +45,8 @@ def copy_tokenizer(source, target):
                 files.copy(files.inside(source, name), os.path.join(target, name))
         path = os.path.join(source, CONFIG)
         config = tokenizer_config.read_config(path)
-        # It may be named in `config.json` alone, which stays behind; unnamed it would be ALBERT's.
-        if name := hf_options.model_name(path, config):
+        # `config.json` alone may tell it, which stays behind; a BigBird would be read as ALBERT.
+        if name := class_to_state(path, config):
             files.write_json(os.path.join(target, CONFIG), {**config, "tokenizer_class": name})
 
 

@@ -25,6 +25,8 @@ _DEBERTA = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # What stands in front of the model's pieces, and how many of those are left out.
 _XLM_ROBERTA = (("<s>", "<pad>", "</s>", "<unk>"), 3)
 _T5 = ("<pad>", "</s>", "<unk>")
+# Of models whose files alone look like another class's: what is in a `plain_name`, and the class.
+_ALIKE = {"bigbird": "BigBirdTokenizer", "camembert": "CamembertTokenizer"}
 _CAMEMBERT = (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
 
 
@@ -39,6 +41,14 @@ def model_path(folder):
     if len(names) > 1 and MODEL_NAME not in names:
         raise UsageError(explain(f"{folder} holds {', '.join(names)}", "one SentencePiece model"))
     return files.inside(folder, (named or names)[0]) if names else None
+
+
+def class_to_state(path, config):
+    """The class that is to be named where no `config.json` is beside a tokenizer: the one that is
+    named, or that its files do not tell; "" for none. The arguments are `stated_class`'s."""
+    plain = hf_options.plain_name(hf_options.model_name(path, config))
+    return hf_options.stated_class(path, config) or next(
+        (name for part, name in _ALIKE.items() if part in plain), "")
 
 
 def load_model(path, config):

@@ -119,19 +119,27 @@ def _class_name(config):
     return str(config.get("tokenizer_class")).removesuffix("Fast").removesuffix("Tokenizer")
 
 
-def model_name(path, config):
-    """What says which rules a class has of its own, a str; "" where nothing does.
+def stated_class(path, config):
+    """The class of transformers that is named for a tokenizer, a str; "" where none is.
 
     Args:
         path: of a file of the tokenizer.
         config: dict, the `tokenizer_config.json` beside it. Where that names no class, the
-            `config.json` beside it names one, or has a `model_type`.
+            `config.json` beside it may.
     """
-    beside, name = os.path.join(os.path.dirname(path), "config.json"), config.get("tokenizer_class")
-    if not name and files.exists(beside):
-        values = files.read_json_object(beside)
-        name = values.get("tokenizer_class") or values.get("model_type")
-    return str(name or "")
+    return str(config.get("tokenizer_class") or _of_model(path).get("tokenizer_class") or "")
+
+
+def model_name(path, config):
+    """What says which rules a class has of its own, a str: `stated_class`, with its arguments, or
+    the `model_type` of the `config.json`; "" where nothing does."""
+    return stated_class(path, config) or str(_of_model(path).get("model_type") or "")
+
+
+def _of_model(path):
+    """The `config.json` beside a file, `{}` where there is none."""
+    beside = os.path.join(os.path.dirname(path), "config.json")
+    return files.read_json_object(beside) if files.exists(beside) else {}
 
 
 def plain_name(name):

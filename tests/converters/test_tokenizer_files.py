@@ -5,7 +5,7 @@ import json
 import pytest
 import tiny_model
 
-from bert_tf.converters.hf_tokenizer import write_tokenizer
+from bert_tf.converters.hf_tokenizer import to_json, write_tokenizer
 from bert_tf.converters.tokenizer_files import copy_tokenizer
 from bert_tf.errors import NoTextError
 from bert_tf.tokenization.load import load_tokenizer
@@ -23,15 +23,39 @@ def test_pieces_whose_rules_we_do_not_run_are_copied_and_named(tmp_path):
         load_tokenizer(str(tmp_path / "target"))
 
 
-def test_the_class_that_the_model_s_configuration_names_travels_along(tmp_path):
-    """Without it ALBERT's rules would run, which are those of no name."""
-    source, target, written = (tmp_path / name for name in ("source", "target", "written"))
-    for folder in (source, target, written):
-        folder.mkdir()
-    (source / "spiece.model").write_bytes(tiny_model.sentence_piece().model)
-    (source / "config.json").write_text('{"model_type": "big_bird"}')
-    copy_tokenizer(str(source), str(target))
-    write_tokenizer(str(source), str(written), "BertTokenizer", 512)
-    for folder in (target, written):
-        with pytest.raises(NoTextError, match="tokenizer_class='big_bird', whose rules"):
-            load_tokenizer(str(folder))
+@pytest.fixture
+def copied(tmp_path):
+    """Function that copies a classic file, beside a `tokenizer.json` without rules that we run, in
+    both ways; it returns the two folders."""
+    def copy(tokenizer, name, data, config):
+        source, target, written = (tmp_path / part for part in ("source", "target", "written"))
+        for folder in (source, target, written):
+            folder.mkdir()
+        (source / name).write_bytes(data)
+        (source / "config.json").write_text(json.dumps(config))
+        (source / "tokenizer.json").write_text(json.dumps(
+            {**to_json(tokenizer), "post_processor": None}))
+        copy_tokenizer(str(source), str(target))
+        write_tokenizer(str(source), str(written), "BertTokenizer", 512)
+        return target, written
+
+    return copy
+
+
+@pytest.mark.parametrize(("config", "name"), [
+    ({"model_type": "big_bird"}, "BigBirdTokenizer"),
+    ({"model_type": "camembert"}, "CamembertTokenizer"),
+    ({"model_type": "bert", "tokenizer_class": "XLNetTokenizer"}, "XLNetTokenizer")])
+def test_the_class_that_the_model_s_configuration_tells_travels_along(copied, config, name):
+    """Without it ALBERT's or XLM-R's rules would run, which the files look like."""
+    pieces = tiny_model.sentence_piece()
+    for folder in copied(pieces, "spiece.model", pieces.model, config):
+        stated = json.loads((folder / "tokenizer_config.json").read_text())
+        assert stated["tokenizer_class"] == name
+
+
+def test_classic_files_whose_rules_run_do_so_where_they_are_copied(copied):
+    pieces = tiny_model.word_piece()
+    vocabulary = "\n".join(pieces.vocabulary.tokens).encode()
+    for folder in copied(pieces, "vocab.txt", vocabulary, {"model_type": "bert"}):
+        assert load_tokenizer(str(folder)).vocabulary.tokens == pieces.vocabulary.tokens
