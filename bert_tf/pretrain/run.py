@@ -14,7 +14,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters.formats import read_model
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data import python_prose
-from bert_tf.data.create import BLANKS, MANIFEST, has_no_blanks, is_made_of, make_examples
+from bert_tf.data.create import BLANKS, MANIFEST, is_made_of, make_examples
 from bert_tf.data.documents import expand_inputs, spool_if_claimed
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
@@ -142,9 +142,8 @@ class PretrainingRun(MakesVocabulary, RunFolder):
             if not replace:
                 raise UsageError(explain(f"{self.path()} holds another run ({changed})",
                                          attempt="another output folder, or --overwrite"))
-        # Its examples have blanks, if its tokenizer's pieces do, unless they are there without.
         self.begin(record, (*_MADE_BY_TRAINING, "model_config.json"), options, inputs,
-                   sources=sources, **{BLANKS: not has_no_blanks(self.path("data"))}, **self.facts)
+                   sources=sources, **self.facts)
         return False
 
     def changes_of_config(self):
@@ -167,7 +166,7 @@ class PretrainingRun(MakesVocabulary, RunFolder):
 
     def make_examples(self, inputs):
         """Create the pre-training examples, with the run's tokenizer, unless `create_data` did so
-        with the one that was given."""
+        with the one that was given; note in `run.json` whether they have blanks."""
         data, options = self.path("data"), self.options.shared_with(CreateDataConfig)
         given = self.given_tokenizer(self.init_folder)
         if given and is_made_of(data, inputs, given):
@@ -176,9 +175,12 @@ class PretrainingRun(MakesVocabulary, RunFolder):
             own = self.tokenizer_folder()
             vocab = self.path(VOCABULARY_NAME) if own == self.path() else own
             options |= dict.fromkeys(self.options.text_options())  # they stand beside it
-        make_examples(CreateDataConfig(**{**options, "input": inputs, "split": self.split,
-                                          "vocab": vocab, "output_dir": data}),
-                      self.discard_learned)
+        made = make_examples(CreateDataConfig(**{
+            **options, "input": inputs, "split": self.split, "vocab": vocab, "output_dir": data}),
+            self.discard_learned)["options"]
+        record, blanks = self.path("run.json"), made.get(BLANKS, False)
+        if (run := manifest.read(record)).get(BLANKS) != blanks:  # before anything learns from them
+            checksums.write_sealed(record, {**run, BLANKS: blanks})
 
     def discard_learned(self):
         """Delete what was learned from examples that others are to replace, as those of an earlier
