@@ -19,7 +19,7 @@ from bert_tf.serving.wire.request import MISFITS, ServingError
 _KNOWN_SECONDS = 30  # for which what a model says of itself is taken for what it is
 _HEALTH_SECONDS = 5
 _SILENT_SECONDS = 10  # after which a line of the log may come again
-_SILENT_LINES = 20  # the latest; there may be one for each request, as of times and sizes
+_SILENT_LINES = 20  # the latest, for each model; each request may have its own, as of times
 _DESCRIBE = "describe"
 _PART = 128  # rows of ids that the server is asked at a time
 # Codes that tell of the gateway and not of its client's request.
@@ -172,7 +172,7 @@ class ClientBackend:
         now, line = time.monotonic(), str(problem)
         self._silent = {each: until for each, until in self._silent.items() if until > now}
         if line not in self._silent:  # not at every request
-            if len(self._silent) == _SILENT_LINES:
+            if len(self._silent) == _SILENT_LINES * len(self._clients):
                 del self._silent[next(iter(self._silent))]
             self._silent[line] = now + _SILENT_SECONDS
             _log.error("%s", line)

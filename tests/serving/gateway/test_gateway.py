@@ -319,17 +319,20 @@ def test_the_log_has_each_failure_once(caplog):
     assert len(lines) == 2 and lines[0] == "model typo has no versions" and "show a key" in lines[1]
 
 
-def test_lines_that_differ_at_each_request_fill_no_memory(caplog):
-    lines = [f"no answer (waited {number} s)" for number in range(3 * client_backend._SILENT_LINES)]
+@pytest.mark.parametrize(("models", "line", "again", "held"), [
+    (["a"], "no answer (waited {} s)", [59], 20),  # which differs at each request, fills no memory
+    (["a", "b", "c"], "model {} has no versions", range(60), 60)])  # of many, at each probe
+def test_the_log_is_silent_of_the_latest_lines(caplog, models, line, again, held):
+    lines = [line.format(number) for number in range(60)]
 
     async def say():
-        backend = ClientBackend("localhost:1", [], Decoder(), LIMITS, Metrics())
-        for line in (*lines, lines[-1]):
-            backend._say(UsageError(line))
+        backend = ClientBackend("localhost:1", models, Decoder(), LIMITS, Metrics())
+        for said in (*lines, *map(lines.__getitem__, again)):
+            backend._say(UsageError(said))
         await backend.close()
         return backend._silent
 
-    assert len(asyncio.run(say())) == client_backend._SILENT_LINES
+    assert len(asyncio.run(say())) == held
     assert [record.getMessage() for record in caplog.records] == lines
 
 
