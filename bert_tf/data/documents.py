@@ -207,7 +207,8 @@ def check_names(paths):
 def spool_if_claimed(folder):
     """Delete the copy of standard input that the block made in a run's folder if it raises.
 
-    It is text of no run then, and would refuse that of the next command.
+    It is text of no run then, and would refuse that of the next command. Once the folder is
+    claimed it stays, whatever happens: text from a pipe may be nowhere else.
 
     Args:
         folder: as of `expand_inputs`, which the block calls before it claims the folder.
@@ -218,7 +219,8 @@ def spool_if_claimed(folder):
         yield
     except BaseException:  # also of Ctrl-C: the same command is given the text again
         if not was_there:
-            files.remove(spool)
+            with contextlib.suppress(BertTfError):  # the reason is told, as of a disk that is away
+                files.remove(spool)
         raise
 
 

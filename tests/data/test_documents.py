@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_tf.data.documents import expand_inputs, read_documents, split_sentences
+from bert_tf.data.documents import (
+    expand_inputs,
+    read_documents,
+    split_sentences,
+    spool_if_claimed,
+)
 from bert_tf.data.term_weights import read_texts
-from bert_tf.errors import BertTfError, UsageError
+from bert_tf.errors import BertTfError, UnavailableError, UsageError
 from bert_tf.storage import files
 
 
@@ -168,6 +173,15 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch, 
     with pytest.raises(UsageError, match="no file matches"):
         expand([str(tmp_path / "*.absent")], b"")
     files.remove(folder)
+
+
+def test_a_copy_that_cannot_be_deleted_hides_no_reason(tmp_path, monkeypatch):
+    def remove(path):
+        raise UnavailableError(f"{path}: read-only")
+
+    monkeypatch.setattr(files, "remove", remove)
+    with pytest.raises(KeyboardInterrupt), spool_if_claimed(str(tmp_path)):
+        raise KeyboardInterrupt
 
 
 def test_standard_input_keeps_its_place_among_patterns_that_match_its_copy(write_file, tmp_path,
