@@ -97,7 +97,7 @@ def make_examples(config, ready=lambda: None):
               "holdout": config.holdout}
     # Only where they are asked for: what is not in a manifest was off.
     stated |= {"dedupe": config.dedupe} if config.dedupe else {}
-    if tokenizer.blanks_in_pieces() and (overwrite or not has_no_blanks(output_dir)):
+    if tokenizer.blanks_in_pieces() and (overwrite or not _has_no_blanks(output_dir)):
         stated[BLANKS] = True
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
     with spool_if_claimed(output_dir):
@@ -177,7 +177,7 @@ def is_made_of(folder, inputs, source):
     return False
 
 
-def has_no_blanks(folder):
+def _has_no_blanks(folder):
     """Return whether a folder has finished examples of an earlier version, whose sentences stand
     side by side: a run that learns from them goes on."""
     path = os.path.join(folder, MANIFEST)
