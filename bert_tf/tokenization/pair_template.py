@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization.base import valid_text
+from bert_tf.tokenization.offsets import compose
 
 # Tokens of the two texts in the shortest window, and those that the template has further where they
 # keep it from being cut into longer ones.
@@ -103,6 +104,8 @@ class PairTemplate:
         """Return the ids, RaggedTensor int32 `[n, (tokens)]`, and of all of them in a row the text
         that each is of, 0 or 1, or `_LITERAL`."""
         texts = [valid_text(tf.convert_to_tensor(text, tf.string)) for text in texts]
+        if self._tokenizer.composes:  # as then no character becomes several, offsets are exact
+            texts = [*map(compose, texts)]
         count, found = tf.size(texts[0], tf.int64), []
         for part in self._parts:
             if isinstance(part, list):
