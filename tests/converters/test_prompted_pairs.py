@@ -148,6 +148,9 @@ def test_fine_tuned_in_its_template(published, tmp_path):
         **made["preprocessor"].reading(),
         "template": hf_safetensors.read(str(published[1])).task["reading"]["template"]}
     assert start.within_template("classifier", made) == made
+    again = bert_tf.from_pretrained(folder, "ranker")
+    assert again.fresh_variables == () and again.preprocessor.reading() == bert_tf.from_pretrained(
+        folder).preprocessor.reading()
 
 
 def test_written_as_a_classifier_with_its_template(published, tmp_path):
