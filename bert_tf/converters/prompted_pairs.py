@@ -65,9 +65,7 @@ def with_template(reading, folder):
     template = template_of(folder)
     if template is None:
         return reading
-    reading = reading | {"pair": True, "template": template}
-    TextPreprocessor(load_tokenizer(folder), **reading)
-    return reading
+    return TextPreprocessor(load_tokenizer(folder), **reading, template=template).reading()
 
 
 def write(folder, reading):
