@@ -30,7 +30,8 @@ class PairTemplate:
 
     Special tokens that the template names are these tokens; what the two texts have of them is
     text, as everywhere. What is between special tokens is tokenized together with the text in it,
-    so that the ids are those of the whole.
+    so that the ids are those of the whole; but white space between one of the two texts and a token
+    with `lstrip` is text, which `allow_special` drops.
 
     Args:
         tokenizer: as `load_tokenizer` gives it.
