@@ -11,7 +11,8 @@ from bert_tf.errors import UsageError, explain, needs
 
 _LONGEST = 20_000  # characters of a template, and of what it writes
 _MOST_ROUNDS = 200  # of its loops
-# Filters that make no longer text of one; of `map` the one by attributes alone.
+# Filters that make no longer text of one; of `map` the one by attributes alone, as its `default`
+# could be joined texts, which a loop would keep.
 _FILTERS = {"count", "d", "default", "first", "last", "length", "list", "map", "rejectattr",
             "selectattr", "trim"}
 _CALLS = {"namespace", "raise_exception", "endswith", "lstrip", "rstrip", "startswith", "strip"}
@@ -128,7 +129,8 @@ def _unknown(node, nodes):
     kind = type(node).__name__
     if kind not in _NODES:
         return kind
-    if kind == "Filter" and (node.name not in _FILTERS or node.name == "map" and node.args):
+    if kind == "Filter" and (node.name not in _FILTERS or node.name == "map" and (
+            node.args or [each.key for each in node.kwargs] != ["attribute"])):
         return f"the filter {node.name}"
     if kind == "Call" and _called(node.node) not in _CALLS:
         return f"a call of {_called(node.node)}"

@@ -113,7 +113,8 @@ def _prompts(about):
 def _prompt_notes(about, path):
     prompts = _prompts(about)
     if isinstance(prompts, dict):  # the one that is used, see `check_prompt`
-        prompts.pop(about.get("default_prompt_name"), None)
+        prompts = {name: prompt for name, prompt in prompts.items()
+                   if name != about.get("default_prompt_name")}
     return (f"{path}: prompts={prompts!r} are left out; a query may begin with one of them",) if (
         prompts) else ()
 

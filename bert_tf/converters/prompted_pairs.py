@@ -36,16 +36,18 @@ def template_of(folder):
     about_path, about = about_of(folder)
     source = hf_reading.options_of(folder)
     options = read_checked(source, {"do_lower_case": False}) if about else {}
-    modalities = options.get("modality_config") or {}
+    modalities = _object(options, "modality_config", source)
     if "message" not in modalities:
         return None
-    form = modalities["message"].get("format")
-    if form not in _FORMATS:
+    form = _object(modalities, "message", f"{source}: modality_config").get("format")
+    if form not in [*_FORMATS]:
         raise UsageError(explain(f"{source}: format={form!r} of messages",
                                  " or ".join(map(repr, _FORMATS))))
-    prompt = (about.get("prompts") or {}).get(about.get("default_prompt_name")) or ""
+    prompts, name = _object(about, "prompts", about_path), about.get("default_prompt_name")
+    prompt = (prompts.get(name) or "") if isinstance(name, str | None) else None
     if not isinstance(prompt, str):
-        raise UsageError(explain(f"{about_path}: the prompt {prompt!r}", "a text"))
+        raise UsageError(explain(f"{about_path}: default_prompt_name={name!r} of the prompts "
+                                 f"{prompts!r}", "the name of a text, or null"))
     content = _FORMATS[form]
 
     def messages_of(query, passage):
@@ -65,9 +67,7 @@ def with_template(reading, folder):
     template = template_of(folder)
     if template is None:
         return reading
-    reading = reading | {"pair": True, "template": template}
-    TextPreprocessor(load_tokenizer(folder), **reading)
-    return reading
+    return TextPreprocessor(load_tokenizer(folder), **reading, template=template).reading()
 
 
 def write(folder, reading):
@@ -90,16 +90,30 @@ def write(folder, reading):
     files.write_text(os.path.join(folder, CHAT_TEMPLATE), as_chat_template(reading["template"]))
 
 
+def _object(values, key, where):
+    """Return the dict of a key, empty where there is none; UsageError for anything else."""
+    stated = values.get(key) or {}
+    if not isinstance(stated, dict):
+        raise UsageError(explain(f"{where}: {key}={stated!r}", "an object"))
+    return stated
+
+
 def _chat_template(folder):
     """Return what errors call the chat template of a folder, and that."""
     path = os.path.join(folder, CHAT_TEMPLATE)
     if files.exists(path):
         with files.open_binary(path) as stream:  # line breaks at its end count
-            return path, stream.read().decode()
+            written = stream.read()
+        try:
+            return path, written.decode()
+        except UnicodeDecodeError as error:
+            raise UsageError(explain(f"{path} byte {error.start}: another encoding",
+                                     "UTF-8")) from error
     path = os.path.join(folder, tokenizer_config.NAME)
     stated = tokenizer_config.read_config(path).get(_IN_CONFIG)
     if isinstance(stated, list):
-        stated = {each["name"]: each["template"] for each in stated}.get("default")
+        stated = next((each.get("template") for each in stated if isinstance(each, dict)
+                       and each.get("name") == "default"), None)
     if not isinstance(stated, str):
         raise UsageError(explain(f"{folder} has no {CHAT_TEMPLATE}",
                                  "one, since pairs are messages"))
@@ -108,8 +122,8 @@ def _chat_template(folder):
 
 def _variables(folder, options, source):
     """Return what a chat template is given beside messages, as transformers does."""
-    stated = options.get("processing_kwargs") or {}
-    flags = stated.get("chat_template") or {}
+    stated = _object(options, "processing_kwargs", source)
+    flags = _object(stated, "chat_template", f"{source}: processing_kwargs")
     if not {*stated} <= {"chat_template"} or not {*flags} <= _FLAGS:
         raise UsageError(explain(f"{source}: processing_kwargs={stated!r}",
                                  f"of chat_template {' and '.join(sorted(_FLAGS))} alone"))

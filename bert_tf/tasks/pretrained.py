@@ -59,7 +59,9 @@ class Saved:
         known = model_classes()
         task = check_choice("task", saved_task if task is None else task, known)
         if task != saved_task:
-            saved, reading = {}, {}
+            # What is saved of a ranker is a classifier; its template, if it has one, stays.
+            in_template = task == "ranker" and (reading or {}).get("template")
+            saved, reading = {}, reading if in_template else {}
         model_class = known[task]
         if "hidden_dropout_prob" in (config or {}):
             saved.pop("dropout", None)  # of the head: it is the rate asked for, too

@@ -31,6 +31,7 @@ class BaseTokenizer(tf.Module):
 
     python_only = None  # the reason why it cannot be in a graph
     pretokenize = None
+    composes = False  # whether text is composed (NFC) first
 
     def __init__(self, vocabulary):
         super().__init__(name="tokenizer")

@@ -74,7 +74,7 @@ class BytePairTokenizer(PairTokenizer):
             tokens, source, special_tokens, pair_separators=pair_separators,
             continues=lambda token: token[:1] != "Ġ" and token not in special_tokens,
             **vocabulary))
-        self.normalize_nfc = normalize_nfc
+        self.composes = self.normalize_nfc = normalize_nfc
         self.add_prefix_space = add_prefix_space
         self.pattern, self._pattern = pattern, WordPattern(pattern)
         self.ignore_merges = ignore_merges

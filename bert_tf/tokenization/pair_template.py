@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization.base import valid_text
+from bert_tf.tokenization.offsets import compose
 
 # Tokens of the two texts in the shortest window, and those that the template has further where they
 # keep it from being cut into longer ones.
@@ -29,7 +30,8 @@ class PairTemplate:
 
     Special tokens that the template names are these tokens; what the two texts have of them is
     text, as everywhere. What is between special tokens is tokenized together with the text in it,
-    so that the ids are those of the whole.
+    so that the ids are those of the whole; but white space between one of the two texts and a token
+    with `lstrip` is text, which `allow_special` drops.
 
     Args:
         tokenizer: as `load_tokenizer` gives it.
@@ -103,6 +105,8 @@ class PairTemplate:
         """Return the ids, RaggedTensor int32 `[n, (tokens)]`, and of all of them in a row the text
         that each is of, 0 or 1, or `_LITERAL`."""
         texts = [valid_text(tf.convert_to_tensor(text, tf.string)) for text in texts]
+        if self._tokenizer.composes:  # as then no character becomes several, offsets are exact
+            texts = [*map(compose, texts)]
         count, found = tf.size(texts[0], tf.int64), []
         for part in self._parts:
             if isinstance(part, list):

@@ -57,6 +57,7 @@ class SentencePieceTokenizer(BaseTokenizer):
                  **vocabulary):
         check_choice("normalization", normalization, NORMALIZATIONS)
         self.normalization = normalization
+        self.composes = normalization == "deberta"
         self.model = model
         proto = read_model(model, source)
         super().__init__(Vocabulary(

@@ -80,6 +80,7 @@ class Tokenizer(BaseTokenizer):
         self.pretokenize = pretokenize and check_choice("pretokenize", pretokenize, [MORPHEMES])
         self.normalization = check_choice("normalization", normalization,
                                           normalizing.NORMALIZATIONS)
+        self.composes = normalization == "nfc"
         self.tokenize_chinese_chars = tokenize_chinese_chars
         self.max_characters_per_word = max_characters_per_word
         self._characters = _normalizer(normalizing.character_rules, lower_case, strip_accents,

@@ -62,6 +62,9 @@ def test_changed_texts_are_refused(source):
     ("{% for m in messages recursive %}{{ loop(messages) }}{% endfor %}", "a recursive loop"),
     ("{{ 'a' | center(10000000000) }}", "the filter center"),
     ("{{ messages | map('center', 10000000000) | list }}", "the filter map"),
+    ("{% set n = namespace(x='a') %}{% for m in messages %}"
+     "{% for y in messages | map(attribute='no', default=n.x ~ n.x) %}{% set n.x = y %}"
+     "{% endfor %}{% endfor %}" + PAIR, "the filter map"),
     ("{{ 'a'.ljust(10000000000) }}", "a call of ljust"), ("{{ lipsum() }}", "a call of lipsum"),
     ("{{ 'a' | default(*messages) }}", "asterisks"), ("{{ [messages, messages] }}", "List"),
     ("{{ ''.__class__.__mro__ }}", "access to attribute '__class__'"),

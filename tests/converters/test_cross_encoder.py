@@ -64,10 +64,12 @@ def test_prompts(read, tmp_path):
     (note,) = read(about=about).notes
     assert "prompts={'query': 'q: '} are left out" in note
     shutil.rmtree(tmp_path / "in")
-    found = read(about={**about, "default_prompt_name": "query"})
-    assert found.task["reading"] is None
-    assert "takes no text: " in found.notes[-1]
-    assert "default_prompt_name='query'; expected null" in found.notes[-1]
+    for name in ("query", ["query"]):
+        found = read(about={**about, "default_prompt_name": name})
+        assert found.task["reading"] is None
+        assert "takes no text: " in found.notes[-1]
+        assert f"default_prompt_name={name!r}; expected null" in found.notes[-1]
+        shutil.rmtree(tmp_path / "in")
 
 
 @pytest.mark.parametrize("types", [(TRANSFORMER, DENSE), ("custom_st.Transformer",)])

@@ -148,6 +148,9 @@ def test_fine_tuned_in_its_template(published, tmp_path):
         **made["preprocessor"].reading(),
         "template": hf_safetensors.read(str(published[1])).task["reading"]["template"]}
     assert start.within_template("classifier", made) == made
+    again = bert_tf.from_pretrained(folder, "ranker")
+    assert again.fresh_variables == () and again.preprocessor.reading() == bert_tf.from_pretrained(
+        folder).preprocessor.reading()
 
 
 def test_written_as_a_classifier_with_its_template(published, tmp_path):
@@ -165,7 +168,8 @@ def test_one_token_no_prompt_and_the_template_of_older_folders(published, copy):
     change(copy, SCORE, false_token_id=None)
     change(copy, ABOUT, default_prompt_name=None)
     (copy / CHAT).unlink()
-    listed = [{"name": "other", "template": "x"}, {"name": "default", "template": TEMPLATE}]
+    listed = [{"template": "x"}, {"name": "other", "template": "x"},
+              {"name": "default", "template": TEMPLATE}]
     change(copy, "tokenizer_config.json", chat_template=listed)
     found = bert_tf.from_pretrained(str(copy))((["a"], ["b"]))
     np.testing.assert_allclose(
@@ -186,7 +190,14 @@ def test_messages_that_list_what_they_hold(copy):
     (CHAT, None, "has no chat_template.jinja"), (CHAT, "x" * 1000, "what it makes of a query"),
     (CHAT, "y" * 300 + TEMPLATE, "seq_length=256 with a template of"),
     (OPTIONS, {"modality_config": {"message": {"format": "other"}}}, "format='other' of messages"),
+    (OPTIONS, {"modality_config": {"message": {"format": []}}}, "format=[] of messages"),
+    (OPTIONS, {"modality_config": {"message": "x"}}, f"{OPTIONS}: modality_config: message='x'; "),
+    (OPTIONS, {"modality_config": ["message"]}, f"{OPTIONS}: modality_config=['message']; exp"),
     (OPTIONS, {"processing_kwargs": {"text": {"max_length": 9}}}, "processing_kwargs="),
+    (OPTIONS, {"processing_kwargs": {"chat_template": 3}}, "chat_template=3; expected an object"),
+    (ABOUT, {"prompts": ["x"]}, f"{ABOUT}: prompts=['x']; expected an object"),
+    (ABOUT, {"default_prompt_name": [1]}, f"{ABOUT}: default_prompt_name=[1] of the prompts"),
+    (CHAT, b"\xff", f"{CHAT} byte 0: another encoding; expected UTF-8"),
     (OPTIONS, {"do_lower_case": True}, "do_lower_case=True"),
     (OPTIONS, {"modality_config": {"text": FORM}}, "default_prompt_name='web'; expected null")])
 def test_pairs_that_are_read_otherwise(copy, name, values, message):
@@ -196,7 +207,7 @@ def test_pairs_that_are_read_otherwise(copy, name, values, message):
     elif values is None:
         (copy / name).unlink()
     else:
-        (copy / name).write_text(values)
+        (copy / name).write_bytes(values if isinstance(values, bytes) else values.encode())
     found = hf_safetensors.read(str(copy))
     assert found.task["problem"] == "regression" and found.task["reading"] is None
     assert "it takes no text: " in found.notes[-1] and message in found.notes[-1]

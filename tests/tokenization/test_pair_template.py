@@ -82,6 +82,16 @@ def test_the_longer_text_is_cut():
         assert len(row) <= made.size + 30 and row[:20] == empty[:20] and row[-len(ends):] == ends
 
 
+@pytest.mark.parametrize("text", ["\u0344" * 400, "\u0f73" * 400, "\u0344" * 3000])
+def test_characters_that_become_several_are_cut(text):
+    """NFC takes these apart, and they are of one segment with the template's blank."""
+    length = packing(TEMPLATE)[0].shortest
+    assert [*map(len, ids_of(TEMPLATE, [("q", text), (text, "p"), (text, text)], length))] == [
+        length] * 3
+    pairs = [("q", text[:20]), (f"e{text[:9]}\u0301", f"\u0301a{text[:9]}"), (text[:9], "")]
+    assert ids_of(TEMPLATE, pairs) == whole(TEMPLATE, pairs)
+
+
 def test_no_rows():
     packed = packing(TEMPLATE)[1]([tf.constant([], tf.string)] * 2, 200)
     assert packed["input_word_ids"].shape[0] == 0

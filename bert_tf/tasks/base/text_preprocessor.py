@@ -35,7 +35,7 @@ class TextPreprocessor(Preprocessor):
         stride: tokens from one window's start to the next one's; default half of the window.
         pair: whether the model is about pairs, for which a server asks by `text_a` and `text_b`
             then; None where nothing says it, as of a published model. A `Classifier` that is
-            trained on pairs of texts sets it.
+            trained on pairs of texts sets it, and so does a template.
         template: the three texts before, between and after the two of a pair, for a model that is
             asked in words, as Qwen3-Reranker is; special tokens written there are these tokens, and
             no others are around. None where pairs stand as usual.
@@ -49,7 +49,7 @@ class TextPreprocessor(Preprocessor):
         super().__init__(seq_length, **kwargs)
         self.long = check_choice("long", long, LONG)
         self.stride = max(1, seq_length // 2) if stride is None else stride
-        self.pair = pair
+        self.pair = True if template is not None else pair
         self.template = None if template is None else tuple(check_template(template))
         self._template = None
         self.check()

@@ -133,7 +133,8 @@ def test_in_a_functional_model_with_its_tokenizer_in_the_file(tmp_path):
 
 def test_pairs_within_a_template():
     tokenizer = chat_tokenizer()
-    preprocessor = TextPreprocessor(tokenizer, 160, pair=True, template=TEMPLATE)
+    preprocessor = TextPreprocessor(tokenizer, 160, template=TEMPLATE)
+    assert preprocessor.pair is True  # what a server asks by
     again = TextPreprocessor.from_config(preprocessor.get_config())
     again.use(tokenizer)
     columns = {"text_a": ["q", "q " * 9, "q"], "text_b": ["p", "p " * 9, "p" * 99]}
