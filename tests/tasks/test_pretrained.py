@@ -149,6 +149,20 @@ def test_another_task_starts_with_the_encoder(pretrained, task, options, fresh):
             np.testing.assert_array_equal(variable, ours[variable.path])
 
 
+def test_a_discriminator_starts_with_a_masked_lm(tmp_path):
+    folder = str(tmp_path / "model")
+    started = MODELS["replaced_tokens"]()
+    masked = Pretrainer(started.config, sentence_task=None, seed=7)
+    masked.save_pretrained(folder)
+    built = from_pretrained(folder, "replaced_tokens", generator=started.generator.config, seed=9)
+    assert all(path.startswith(("generator", "discriminator_predictions/"))
+               for path in built.fresh_variables)
+    assert any(path.startswith("generator/encoder/") for path in built.fresh_variables)
+    ours = {variable.path: variable for variable in masked.encoder.weights}
+    for variable in built.encoder.weights:
+        np.testing.assert_array_equal(variable, ours[variable.path])
+
+
 def test_a_head_of_other_labels_starts_fresh(tmp_path):
     folder = str(tmp_path / "model")
     model = Classifier(TINY, ["a", "b"], seed=4)
