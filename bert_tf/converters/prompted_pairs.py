@@ -14,6 +14,7 @@ from bert_tf.converters.dense_module import read_checked
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import ABOUT_MODULES, MODULES
 from bert_tf.storage import files
+from bert_tf.storage.encodings import Decoder, EncodingError
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tokenization import hf_options, tokenizer_config
 from bert_tf.tokenization.load import load_tokenizer
@@ -105,10 +106,9 @@ def _chat_template(folder):
         with files.open_binary(path) as stream:  # line breaks at its end count
             written = stream.read()
         try:
-            return path, written.decode()
-        except UnicodeDecodeError as error:
-            raise UsageError(explain(f"{path} byte {error.start}: another encoding",
-                                     "UTF-8")) from error
+            return path, Decoder(path, written, "utf-8").decode(written, final=True)
+        except EncodingError as error:
+            raise UsageError(str(error)) from error
     path = os.path.join(folder, tokenizer_config.NAME)
     stated = tokenizer_config.read_config(path).get(_IN_CONFIG)
     if isinstance(stated, list):

@@ -15,7 +15,7 @@ from bert_tf.saved_model.int8_product import ByColumn, ByRow, int8_product
 from bert_tf.saved_model.int8_rounding import LIMIT, round_kernel
 from bert_tf.saved_model.int8_scales import best_int8
 
-_SCALE = "_scale"  # behind the name of a kernel or a table in a version's `variables/`
+_SCALE = "_scale"  # after the name of a kernel or a table in a version's `variables/`
 # What else is there of a dense layer, by the fields.
 _NAMES = {"whole": "kernel", "limit": "kernel" + _SCALE, "steps": "kernel_input_steps",
           "offset": "kernel_input_offset", "low": "kernel_input_low", "raised": "kernel_raised",

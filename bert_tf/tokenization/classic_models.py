@@ -25,9 +25,9 @@ _DEBERTA = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # What stands in front of the model's pieces, and how many of those are left out.
 _XLM_ROBERTA = (("<s>", "<pad>", "</s>", "<unk>"), 3)
 _T5 = ("<pad>", "</s>", "<unk>")
+_CAMEMBERT = (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
 # Of models whose files alone look like another class's: what is in a `plain_name`, and the class.
 _ALIKE = {"bigbird": "BigBirdTokenizer", "camembert": "CamembertTokenizer"}
-_CAMEMBERT = (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
 
 
 def model_path(folder):
@@ -44,7 +44,7 @@ def model_path(folder):
 
 
 def class_to_state(path, config):
-    """The class that is to be named where no `config.json` is beside a tokenizer: the one that is
+    """Return the class to be named where no `config.json` is beside a tokenizer: the one that is
     named, or that its files do not tell; "" for none. The arguments are `stated_class`'s."""
     plain = hf_options.plain_name(hf_options.model_name(path, config))
     return hf_options.stated_class(path, config) or next(

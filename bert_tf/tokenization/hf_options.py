@@ -120,7 +120,7 @@ def _class_name(config):
 
 
 def stated_class(path, config):
-    """The class of transformers that is named for a tokenizer, a str; "" where none is.
+    """Return the class of transformers that is named for a tokenizer, a str; "" where none is.
 
     Args:
         path: of a file of the tokenizer.
@@ -131,8 +131,8 @@ def stated_class(path, config):
 
 
 def model_name(path, config):
-    """What says which rules a class has of its own, a str: `stated_class`, with its arguments, or
-    the `model_type` of the `config.json`; "" where nothing does."""
+    """Return what says which rules a class has of its own, a str: `stated_class`, with its
+    arguments, or the `model_type` of the `config.json`; "" where nothing does."""
     return stated_class(path, config) or str(_of_model(path).get("model_type") or "")
 
 
@@ -150,7 +150,7 @@ def plain_name(name):
 
 
 def adds_tokens(name):
-    """Whether what a `model_name` says puts special tokens around a text by itself."""
+    """Return whether what a `model_name` says puts special tokens around a text by itself."""
     return plain_name(name) in _ADDING.split()
 
 

@@ -142,7 +142,7 @@ def _ragged(values, rows, count):
 
 
 def _split(pattern, text, last):
-    """Split a text behind its last special token, or before its first one: two str."""
+    """Split a text after its last special token, or before its first one: two str."""
     found = [*pattern.finditer(text)]
     if last:
         place = found[-1].end() if found else 0

@@ -197,7 +197,7 @@ def test_messages_that_list_what_they_hold(copy):
     (OPTIONS, {"processing_kwargs": {"chat_template": 3}}, "chat_template=3; expected an object"),
     (ABOUT, {"prompts": ["x"]}, f"{ABOUT}: prompts=['x']; expected an object"),
     (ABOUT, {"default_prompt_name": [1]}, f"{ABOUT}: default_prompt_name=[1] of the prompts"),
-    (CHAT, b"\xff", f"{CHAT} byte 0: another encoding; expected UTF-8"),
+    (CHAT, b"\xff", f"{CHAT} line 1: byte 0xff at column 1 is not UTF-8"),
     (OPTIONS, {"do_lower_case": True}, "do_lower_case=True"),
     (OPTIONS, {"modality_config": {"text": FORM}}, "default_prompt_name='web'; expected null")])
 def test_pairs_that_are_read_otherwise(copy, name, values, message):

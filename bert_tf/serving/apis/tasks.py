@@ -212,7 +212,7 @@ async def classify(call, rows, *, truncate=True):
 
 
 async def from_0_to_1(call, scores, queries):
-    """Scores as others have them: the logistic function of logits; of MaxSim, a sum over the
+    """Return scores as others have them: the logistic function of logits; of MaxSim, a sum over the
     query's vectors, their mean, which below 0 is 0.
 
     Args:
