@@ -20,6 +20,7 @@ from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.options import (
     FRACTION,
     FRACTION_ABOVE_0,
+    NATURAL,
     POSITIVE,
     REQUIRED,
     SEED,
@@ -85,6 +86,7 @@ class _Numbers(Options):
     final_masked_lm_prob: float | None = option(None, "", FRACTION_ABOVE_0)
     train_steps: int | None = option(None, "", POSITIVE)
     causal_fraction: float = option(0.0, "", FRACTION)
+    first_step: int = option(0, "", NATURAL)
 
 
 class PretrainingInput:
@@ -116,6 +118,7 @@ class PretrainingInput:
             right (Charpentier and Samuel 2024, "GPT or BERT: why not both?"), where masks are
             dynamic: nothing is masked in these, and what was chosen is predicted at the position
             before.
+        first_step: of `train`, the step of the stream of examples that counts as step 0.
 
     Raises:
         UsageError: a number is out of its range, or the options do not fit the data.
@@ -124,10 +127,11 @@ class PretrainingInput:
 
     def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None,
                  eval_examples=None, objective=None, final_masked_lm_prob=None, train_steps=None,
-                 causal_fraction=0.0):
+                 causal_fraction=0.0, first_step=0):
         numbers = {"batch_size": batch_size, "seed": seed, "eval_examples": eval_examples,
                    "max_predictions_per_seq": max_predictions_per_seq, "train_steps": train_steps,
-                   "final_masked_lm_prob": final_masked_lm_prob, "causal_fraction": causal_fraction}
+                   "final_masked_lm_prob": final_masked_lm_prob, "causal_fraction": causal_fraction,
+                   "first_step": first_step}
         _Numbers(**{name: value.item() if isinstance(value, np.generic) else value
                     for name, value in numbers.items()})
         check_choice("split", split, ("train", "eval"))
@@ -178,6 +182,7 @@ class PretrainingInput:
         self.final_prob = final_masked_lm_prob
         self.train_steps = train_steps
         self.causal_fraction = causal_fraction if split == "train" else 0.0
+        self.first_step = first_step if split == "train" else 0
         self.masking = None
         if objective == "lm":
             del self.table["word_starts"]
@@ -218,6 +223,7 @@ class PretrainingInput:
         size = self.batch_size // num_replicas
         if num_steps is None and self.split == "eval":
             num_steps = -(-self.length // self.batch_size) - start_step
+        start_step += self.first_step
         share = tf.constant(list(replicas), tf.int64)
         counter = (tf.data.Dataset.counter(start_step) if num_steps is None
                    else tf.data.Dataset.range(start_step, start_step + num_steps))
@@ -303,7 +309,8 @@ class PretrainingInput:
             return None
         if self.split == "eval":
             return tf.constant(self.final_prob, tf.float64)
-        done = tf.cast(first // self.batch_size, tf.float64) / max(self.train_steps - 1, 1)
+        step = tf.cast(first // self.batch_size - self.first_step, tf.float64)
+        done = step / max(self.train_steps - 1, 1)
         return self.first_prob + (self.final_prob - self.first_prob) * tf.minimum(done, 1.0)
 
 

@@ -30,7 +30,7 @@ FAMILY_OBJECTIVES = {
     "camembert": ("mlm",),
     "mpnet": ("mlm",),
     "deberta": ("rtd", "mlm"),
-    "modernbert": ("mlm",),
+    "modernbert": ("mlm", "rtd"),
     "nomic_bert": ("mlm",),
     "gte": ("mlm",),
     "eurobert": ("mlm",),
@@ -42,13 +42,14 @@ FAMILY_OBJECTIVES = {
 # EmbeddingGemma was before.
 _BOTH_WAYS = ("bert", "gemma3")
 _NOT_OF_FAMILY = {
-    "rtd": "a discriminator and its generator are a pair of ELECTRA's or DeBERTa's",
+    "rtd": "only electra, deberta and modernbert have a generator",
     "lm": "only bert, gpt, gpt2, qwen3 and gemma3 have a left-to-right form",
     "mlm": "gpt, gpt2 and qwen3 see the text before a token only",
     "mlm+nsp": "the family has no sentence task",
     "mlm+sop": "the family has no sentence task",
 }
 _ALL_BUT_LM = OBJECTIVES[:-1]
+_ALL_BUT_RTD = tuple(name for name in OBJECTIVES if name != "rtd")
 # Objectives; when they are refused, by the options and the model's configuration; why; what to try.
 _REFUSED = (
     (tuple(PAIRS), lambda options, config: options.format not in NEXT_SENTENCE_FORMATS,
@@ -67,6 +68,11 @@ _REFUSED = (
      "predicts what follows, and bilstm=true shows it", "bilstm=false"),
     (("lm",), lambda options, config: options.masking == "static",
      "reads the text as it is, and --masking static stores it masked", "--masking dynamic"),
+    (_ALL_BUT_RTD, lambda options, config: options.masked_lm_first,
+     "finds no replaced tokens, before which --masked_lm_first has the encoder predict masked ones",
+     "--objective rtd, or leaving --masked_lm_first out"),
+    (("rtd",), lambda options, config: options.masked_lm_first and options.train_steps < 2,
+     "with --masked_lm_first needs two --train_steps, one for each training", "more"),
     *((("lm",), lambda options, config, name=name, none=none: getattr(options, name) not in none,
        f"masks nothing, so that --{name} has no meaning", f"leaving --{name} out")
       for name, none in (("whole_word", (False,)), ("max_ngram", (None, 1)),

@@ -121,6 +121,10 @@ class PretrainConfig(PretrainingOptions, UpdateOptions, TextOptions, MakeExample
     init: str | None = option(
         None, "model whose weights and vocabulary to start from: a model or run folder, or what "
               "convert reads", metavar="PATH")
+    masked_lm_first: float | None = option(
+        None, "with --objective rtd: fraction of --train_steps in which the encoder itself "
+              "predicts masked tokens, before it finds replaced ones at half the learning rate",
+        FRACTION, metavar="X", otherwise=0.0)
     stack: int | None = option(
         None, "repeat the layers of --init so many times: layer i begins as layer i modulo their "
               "number", POSITIVE, metavar="N")

@@ -96,7 +96,7 @@ def held_out_words(run):
     """
     tokenizer = run.tokenizer()
     vocabulary = tokenizer.vocabulary
-    data = PretrainingInput(run.path("data"), "eval" if run.has_held_out() else "train",
+    data = PretrainingInput(run.data(), "eval" if run.has_held_out() else "train",
                             batch_size=1, seed=run.train_config.seed)
     texts = []
     for batch in data.dataset(num_steps=min(20 * _TEXTS, data.num_examples)):

@@ -51,7 +51,8 @@ def steps_per_second(options, config, vocab_size, strategy, seconds):
         size = max(1, round(options.batch_tokens / options.max_seq_length / parts)) * parts
         train_config = train_config.replace(batch_size=size)
     check_split(train_config, strategy)
-    run = PretrainingRun(options.replace(init=None), config, train_config, strategy)
+    options = options.replace(init=None, masked_lm_first=0.0)
+    run = PretrainingRun(options, config, train_config, strategy)
     variables = []
     try:
         with strategy.scope():

@@ -17,6 +17,8 @@ class OutputFolder:
 class RunFolder(OutputFolder):
     """Base of a run that has its checkpoints there; its options are `TrainWriteOptions`."""
 
+    CHECKPOINTS = ("checkpoints",)  # folders of them in the run's
+
     def begin(self, record, made, stated, inputs, **facts):
         """Delete what another run made, and write the manifest of this one; return that.
 
@@ -41,4 +43,4 @@ class RunFolder(OutputFolder):
         """Refuse, as `checkpoint.refuse_loss` with `more`, that checkpoints are lost, unless they
         may."""
         if not self.options.discard_checkpoints:
-            refuse_loss([self.path("checkpoints")], **more)
+            refuse_loss(map(self.path, self.CHECKPOINTS), **more)

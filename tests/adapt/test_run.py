@@ -15,7 +15,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import build_encoder
-from bert_tf.pretrain import run as pretrain_module
+from bert_tf.pretrain import training
 from bert_tf.saved_model.source import find_source
 from bert_tf.storage import files, manifest, variables
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
@@ -119,9 +119,9 @@ def test_a_stopped_run_ends_with_the_same_bytes(words, folder, unexported, monke
     words = [*TRAIN, *words]
     run(folder, straight, *words)
     after = weights_of(folder, f"{straight}/model")
-    write, train = run_module.write_adapted, pretrain_module.train
+    write, train = run_module.write_adapted, training.train
     for module, name, working, last in ((run_module, "write_adapted", write, "start"),
-                                        (pretrain_module, "train", train, "checkpoints")):
+                                        (training, "train", train, "checkpoints")):
         def killed(*given, working=working, last=last, **options):
             working(*given, **options)
             if last == "checkpoints":

@@ -182,7 +182,7 @@ def test_a_padding_id_beyond_the_vocabulary_is_measured(write_file):
     ({"hours": None}, "--recipe budget; expected the time that it may take"),
     ({"strategy": "multi_worker"}, "with --strategy multi_worker"),
     ({"input": "-"}, "with --input -, whose size is not known"),
-    ({"objective": "rtd"}, "a discriminator and its generator"),
+    ({"objective": "rtd", "family": "bert"}, "only electra, deberta and modernbert have"),
     ({"hours": 0.01}, "takes all of them; expected more")])
 def test_what_is_refused(choose, given, message):
     with pytest.raises(UsageError, match=message):

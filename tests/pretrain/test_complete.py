@@ -75,8 +75,12 @@ def test_learning_rates(flags, rate):
      "mlm, or --family bert or albert"),
     ("--family roberta --format segment_pair", "needs 2 segments, the model has type_vocab_size=1"),
     ("--family electra --objective mlm+sop", "no sentence task; try --objective rtd or mlm"),
-    ("--objective rtd", "a pair of ELECTRA's or DeBERTa's; try --objective mlm+nsp or mlm or "
-                        "mlm+sop or lm, or --family electra or deberta"),
+    ("--objective rtd", "only electra, deberta and modernbert have a generator; try --objective "
+                        "mlm+nsp or mlm or mlm+sop or lm, or --family electra or deberta or "
+                        "modernbert"),
+    ("--objective mlm --masked_lm_first 0.7",
+     "finds no replaced tokens, before which --masked_lm_first has the encoder predict masked "),
+    ("--family electra --masked_lm_first 0.7 --train_steps 1", "needs two --train_steps"),
     ("--family gpt --objective mlm",
      "gpt, gpt2 and qwen3 see the text before a token only; try --objective lm"),
     ("--family gpt --format segment_pair", "type_vocab_size=0; try --format full_sentences"),

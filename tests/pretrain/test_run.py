@@ -15,7 +15,7 @@ from harness import mirrored
 from bert_tf.config import ModelConfig
 from bert_tf.data.create import create_examples
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.pretrain import run
+from bert_tf.pretrain import run, training
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.pretrain.same_command import check_same_command
@@ -60,7 +60,7 @@ def without_steps(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     splits = {**MADE["splits"], "eval": {"num_examples": 0}}
     (tmp_path / "data/manifest.json").write_text(json.dumps({**MADE, "splits": splits}))
-    monkeypatch.setattr(run, "train", lambda *arguments, **options: {"evaluation": None})
+    monkeypatch.setattr(training, "train", lambda *arguments, **options: {"evaluation": None})
     started = start(tmp_path, 1, objective="mlm")
     started.input_data = lambda *arguments: None
     return started
@@ -120,7 +120,7 @@ def test_casing_that_a_vocabulary_contradicts_is_refused_at_once(tmp_path, monke
 
 
 def test_an_evaluation_needs_no_more_memory_than_a_micro_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "PretrainingInput",
+    monkeypatch.setattr(training, "PretrainingInput",
                         lambda folder, split, *, batch_size, **more: batch_size)
     started = start(tmp_path, 1, objective="mlm")
     config = TrainConfig(batch_size=64, accumulate_steps=8)

@@ -1,0 +1,104 @@
+"""A first training of masked tokens: its steps, what the second one takes from it, going on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
+from bert_tf.pretrain import training
+from bert_tf.pretrain.complete import complete
+from bert_tf.pretrain.config import PretrainConfig
+from bert_tf.pretrain.masked_lm import split_steps
+from bert_tf.pretrain.run import PretrainingRun
+from bert_tf.storage import variables
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.strategy import make_strategy
+
+TEXT = "\n\n".join(f"the {a} {b} saw the {c}\nand the {c} ran" for a in ("big", "old", "red")
+                   for b in ("cat", "dog", "fox") for c in ("cow", "hen", "pig"))
+
+
+@given(st.integers(2, 10**6), st.floats(0, 1, exclude_min=True, exclude_max=True),
+       st.floats(0, 1))
+def test_the_steps_and_the_warm_up_are_divided(steps, fraction, warm_up):
+    whole = TrainConfig(train_steps=steps, warmup_steps=int(warm_up * steps), learning_rate=1e-3)
+    first, second = split_steps(whole, fraction)
+    assert first.train_steps + second.train_steps == steps
+    assert abs(first.train_steps - fraction * steps) <= 1
+    assert (first.learning_rate, second.learning_rate) == (1e-3, 5e-4)
+    for each in (first, second):
+        assert abs(each.warmup_steps / each.train_steps
+                   - whole.warmup_steps / steps) <= 1 / each.train_steps
+
+
+@pytest.fixture
+def make_run(tmp_path, monkeypatch):
+    """Function that starts, or goes on with, a run of four steps, three of masked tokens."""
+    monkeypatch.setattr("bert_tf.pretrain.run.export_saved_model", lambda run, export: export)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text(TEXT)
+    ModelConfig.from_dict({
+        "family": "electra", "vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "intermediate_size": 8, "embedding_size": 8,
+        "max_position_embeddings": 16}).save("model.json")
+
+    def make(**changes):
+        options, config = complete(PretrainConfig(**{
+            "input": "text.txt", "config": "model.json", "vocab_size": 50, "train_steps": 4,
+            "masked_lm_first": 0.75, "batch_size": 4, "max_seq_length": 16, "holdout": 0.2,
+            "format": "full_sentences", "eval_examples": 4, "num_processes": 1,
+            "output_dir": "run", **changes}))
+        return PretrainingRun(options, config, options.train_config(),
+                              make_strategy("one_device", 1))
+
+    return make
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """What is trained: `(folder, steps, first batch, weights of the encoder before it)` of each."""
+    done, train = [], training.train
+
+    def noted(model, optimizer, strategy, config, data, *more, **options):
+        batch = next(iter(data.dataset()))
+        done.append((more[1], config.train_steps, batch,
+                     {each.path: each.numpy() for each in model.encoder.weights}))
+        return train(model, optimizer, strategy, config, data, *more, **options)
+
+    monkeypatch.setattr(training, "train", noted)
+    return done
+
+
+def test_a_discriminator_goes_on_from_the_masked_lm(make_run, trainings, eager):
+    metrics, _ = make_run().finish()
+    (first, steps, batch, _), (second, further, later, begin) = trainings
+    assert (first, steps, second, further) == ("run/masked_lm", 3, "run", 1)
+    assert "replaced_loss" in metrics
+    learned = variables.read_variables("run/masked_lm/model/model")
+    assert begin and all(learned[path].tobytes() == value.tobytes()
+                         for path, value in begin.items())
+    after = variables.read_variables("run/model/model")
+    assert any((after[path] != value).any() for path, value in begin.items())
+    assert (batch["first_example"], later["first_example"]) == (0, 12)
+    with open("run/masked_lm/metrics.jsonl") as lines:
+        assert "replaced_loss" not in lines.read()
+    make_run().finish()  # is finished
+    assert len(trainings) == 2
+
+
+def test_a_stopped_run_keeps_its_masked_lm(make_run, trainings, monkeypatch, eager):
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(PretrainingRun, "build_model", _interrupt)
+        make_run().finish()
+    for changes, message in (({"finish_now": True}, "has no checkpoint with replaced tokens"),
+                             ({"overwrite": True, "learning_rate": 0.1},
+                              "run/masked_lm/checkpoints: 3 steps of training would be lost")):
+        with pytest.raises(UsageError, match=message):
+            make_run(**changes).finish()
+    make_run().finish()
+    assert [folder for folder, *_ in trainings] == ["run/masked_lm", "run"]
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
