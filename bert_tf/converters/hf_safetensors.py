@@ -90,8 +90,15 @@ def read_encoder(path, further=()):
 def write(checkpoint, path):
     """Write a folder that transformers loads; it appears whole or not at all.
 
-    Returns: what its tokenizer cannot do, or is not told; a model that does not fit is refused.
+    Returns: what its tokenizer cannot do, what is not told or left out; a model that does not fit
+        is refused.
     """
+    config, left = checkpoint.config, []
+    if checkpoint.task["task"] == "replaced_tokens" and not any(
+            each["task"] == "replaced_tokens" for each, *_ in MODELS[config.family]):
+        left = [f"the heads: transformers has no class of {config.family} for replaced tokens, so "
+                "that the encoder alone is written"]
+        checkpoint = encoder_of(checkpoint)
     with checksums.new_folder(path) as temporary:
         if checkpoint.task.get("generator"):
             halves = zip(_split(checkpoint), (_DISCRIMINATOR, _GENERATOR), strict=True)
@@ -104,7 +111,7 @@ def write(checkpoint, path):
                 prompted_pairs.write(temporary, reading)
     unread = ["how text was read where the model comes from"] if says_read_otherwise(
         checkpoint.task) else []
-    return [*tokenizer_files.morpheme_notes(checkpoint.tokenizer), *unread]
+    return [*left, *tokenizer_files.morpheme_notes(checkpoint.tokenizer), *unread]
 
 
 def encoder_of(checkpoint):

@@ -13,6 +13,7 @@ from bert_tf.converters import hf_safetensors, ours
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.hf_tokenizer import to_json
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.presets import generator_config
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -301,6 +302,23 @@ def test_what_they_cannot_compute_is_refused_by_name(tmp_path, family, fields, t
         hf_safetensors.write(Checkpoint(config, task, tensors), str(tmp_path / "out"))
     assert message in str(refused.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("family", ["deberta", "modernbert"])
+def test_of_a_discriminator_without_a_class_the_encoder_is_written(tmp_path, family):
+    config = ModelConfig.from_dict({
+        "family": family, "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 32})
+    task = {"task": "replaced_tokens", "generator": generator_config(config).to_dict()}
+    values = {name: np.random.default_rng(len(name)).normal(size=shape).astype(np.float32)
+              for name, shape in parameter_shapes(config, task).items()}
+    tensors = Tensors({name: value.shape for name, value in values.items()}, values.get)
+    told = hf_safetensors.write(Checkpoint(config, task, tensors, None), str(tmp_path / "out"))
+    assert "the encoder alone is written" in told[0]
+    back = hf_safetensors.read(str(tmp_path / "out"))
+    assert back.task == {"task": "encoder"}
+    assert back.tensors.shapes.keys() == parameter_shapes(config, back.task).keys()
+    assert all(back.tensors[name].tobytes() == values[name].tobytes() for name in back.tensors)
 
 
 def test_the_shape_of_a_head_of_labels_matters_to_one_only(tmp_path):
