@@ -92,7 +92,7 @@ class BudgetRun:
         from bert_tf.tokenization.load import TokenizerSource
         from bert_tf.tokenization.morphemes import pretokenize
 
-        values = {**recipe.OPTIONS, **recipe.by_text(size, self.given.hours),
+        values = {**recipe.OPTIONS, **self._objective(), **recipe.by_text(size, self.given.hours),
                   "dtype": "bfloat16" if computes_bfloat16() else "float32"}
         candidates = self._candidates(values)
         given = self.given.vocab or (self.given.init and read_model(self.given.init).tokenizer)
@@ -115,8 +115,8 @@ class BudgetRun:
                                               corpus_tokens)) is not None:
             options, config = complete(self._filled(candidates[next_size]))
             try:
-                rates[next_size] = steps_per_second(options, config, entries or options.vocab_size,
-                                                    strategy, seconds)
+                rates[next_size] = _rate(options, lambda options, config=config: steps_per_second(
+                    options, config, entries or options.vocab_size, strategy, seconds))
             except tf.errors.ResourceExhaustedError:
                 if not rates:
                     raise UsageError(explain(
@@ -140,6 +140,12 @@ class BudgetRun:
         return {"options": {name: value for name, value in chosen.items()
                             if getattr(self.given, name) is None},
                 "rates": {each.name: rate for each, rate in rates.items()}, "told": told}
+
+    def _objective(self):
+        """The recipe's, where nothing is given that speaks of another."""
+        given = self.given
+        suits = not (given.objective or self.fixed_config) and self.family == recipe.FAMILY
+        return recipe.OBJECTIVE if suits else {}
 
     def _text(self):
         """Bytes of text, and its tokens, about."""
@@ -200,6 +206,14 @@ def _check(options):
     if "-" in (options.input or ()):
         raise UsageError(explain(f"--recipe {options.recipe} with --input -, whose size is not "
                                  "known", attempt="a file"))
+
+
+def _rate(options, measure):
+    """Return the steps a second of a run, over both of its trainings where there are two."""
+    if not options.masked_lm_first:
+        return measure(options)
+    first = options.masked_lm_first / measure(options.replace(objective="mlm"))
+    return 1 / (first + (1 - options.masked_lm_first) / measure(options))
 
 
 def budget_run(options):

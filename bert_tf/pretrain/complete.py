@@ -232,8 +232,9 @@ def _choose_objective(options, config):
     options = _filled(options, format="full_sentences" if packed else "segment_pair")
     known = FAMILY_OBJECTIVES[config.family]
     pairs = options.format in NEXT_SENTENCE_FORMATS
-    options = _filled(options, objective="lm" if causal else next(
-        name for name in known if pairs or name not in PAIRS))
+    options = _filled(options, objective="lm" if causal else
+                      "rtd" if options.masked_lm_first and "rtd" in known else
+                      next(name for name in known if pairs or name not in PAIRS))
     objective = options.objective
     if objective not in known:
         families = [family for family, names in FAMILY_OBJECTIVES.items() if objective in names]
