@@ -58,6 +58,9 @@ def read_run(path):
         rows.append(line)
     if not any(len(row) > 1 for rows in kept.values() for row in rows):
         raise BertTfError(explain(f"{path} holds no metrics", "the lines of a training"))
+    first = os.path.join(os.path.dirname(path), "masked_lm")
+    if files.exists(os.path.join(first, _METRICS)):
+        notes.append(f"the steps before, of masked tokens alone, are those of --run {first}")
     return {"path": path, **{split: _columns(rows) for split, rows in kept.items()},
             "restarts": restarts, "lost": lost,
             "tokens_per_step": _tokens_per_step(os.path.dirname(path)), "notes": notes}
@@ -102,9 +105,12 @@ def _columns(rows):
 
 def _tokens_per_step(folder):
     """Return the real tokens of a step on average; None where the folder does not say."""
-    paths = [os.path.join(folder, *names)
-             for names in (("train_config.json",), ("data", "manifest.json"))]
-    if not all(map(files.exists, paths)):
+    # A first training of masked tokens has its examples in the run folder, above its own.
+    data = next((path for path in (os.path.join(above, "data", "manifest.json")
+                                   for above in (folder, os.path.dirname(folder)))
+                 if files.exists(path)), None)
+    paths = [os.path.join(folder, "train_config.json"), data]
+    if not (data and files.exists(paths[0])):
         return None
     config, made = files.read_json_object(paths[0]), manifest.read(paths[1])
     try:

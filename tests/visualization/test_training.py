@@ -1,6 +1,7 @@
 """Curves of a run are the lines of its file that count, restarts and damage seen to."""
 
 import json
+import os
 import statistics
 
 import numpy as np
@@ -78,6 +79,16 @@ def test_axes(run_folder, tmp_path):
         curves(alone, "tokens")
     with pytest.raises(UsageError, match="x='epochs' is unknown"):
         curves(run, "epochs")
+
+
+def test_a_first_training_is_told_and_has_its_own_curves(run_folder, tmp_path):
+    path = run_folder()
+    assert read_run(path)["notes"] == []
+    run_folder(name=os.path.join("run", "masked_lm"))
+    (tmp_path / "run/masked_lm/data/manifest.json").unlink()
+    (note,) = read_run(path)["notes"]
+    assert note.endswith(f"of --run {os.path.join(path, 'masked_lm')}")
+    assert read_run(os.path.join(path, "masked_lm"))["tokens_per_step"] == 10
 
 
 @settings(deadline=None)
