@@ -126,15 +126,15 @@ def _report(checkpoint, notes, not_held, source, target):
     shapes = checkpoint.tensors.shapes
     config, task = checkpoint.config, checkpoint.task
     kind = " with ".join(filter(None, (task["task"], task.get("sentence_task"))))
-    print(f"read {' '.join(source)}: {config.family}, {kind}, {config.num_hidden_layers} layers, "
-          f"{sum(map(math.prod, shapes.values())):,} parameters in {len(shapes)} tensors")
+    _print(f"read {' '.join(source)}: {config.family}, {kind}, {config.num_hidden_layers} layers, "
+           f"{sum(map(math.prod, shapes.values())):,} parameters in {len(shapes)} tensors")
     for note in notes:
         print_note(note)
     _list(f"left behind in {source[1]}", checkpoint.dropped)
     _list(f"dropped, {target[0]} cannot hold", not_held)
-    print(f"wrote {' '.join(target)}")
+    _print(f"wrote {' '.join(target)}")
     if checkpoint.tokenizer is None:
-        print(f"{source[1]} has no tokenizer files; put the vocabulary into {target[1]}")
+        _print(f"{source[1]} has no tokenizer files; put the vocabulary into {target[1]}")
     index = [name for name in files.list_folder(target[1]) if name.endswith(".index")]
     prefix = os.path.join(target[1], *index).removesuffix(".index")
     model = {"sparse_embedder": "SparseEncoder", "multi_vector_embedder": "MultiVectorEncoder"}.get(
@@ -144,13 +144,17 @@ def _report(checkpoint, notes, not_held, source, target):
         if not files.exists(os.path.join(place, "config.json")):  # ELECTRA, with its generator
             place = os.path.join(place, "discriminator")
         model, *_ = files.read_json(os.path.join(place, "config.json"))["architectures"]
-    print(f"next: {_NEXT[target[0]].format(path=place, checkpoint=prefix, model=model)}")
+    _print(f"next: {_NEXT[target[0]].format(path=place, checkpoint=prefix, model=model)}")
 
 
 def _list(title, names):
     if names:
         more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-        print(printable(f"{title}: {', '.join(names[:_MOST_LISTED])}{more}"))
+        _print(f"{title}: {', '.join(names[:_MOST_LISTED])}{more}")
+
+
+def _print(text):
+    print(printable(text))
 
 
 if __name__ == "__main__":

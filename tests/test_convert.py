@@ -183,13 +183,15 @@ def test_a_vocabulary_that_the_model_cannot_use_is_refused(
 
 
 def test_a_vocabulary_shorter_than_the_table_is_said(shared, tmp_path, capsys):
-    folder = tmp_path / "in\x1b"  # a note commands no terminal
+    folder = tmp_path / "in\x1b"  # what is printed commands no terminal
     hf_models.changed(shared, "hf_bert", folder)
     (folder / "vocab.txt").write_text(SPECIAL + "a\n")
-    code, printed = _run(capsys, "--from", "hf", folder, "--to", "bert_tf", tmp_path / "out")
+    code, printed = _run(capsys, "--from", "hf", folder, "--to", "bert_tf", tmp_path / "out\x1b")
     assert code == 0
     assert f"note: the vocabulary in {tmp_path}/in\\x1b has 6 pieces, vocab_size=400: " in (
         printed.out)
+    assert f"read hf {tmp_path}/in\\x1b: bert, " in printed.out
+    assert f"wrote bert_tf {tmp_path}/out\\x1b\n" in printed.out and "\x1b" not in printed.out
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

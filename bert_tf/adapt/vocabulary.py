@@ -13,6 +13,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tasks.embedding.multi_vector.reading import marker_of
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.new_pieces import known_characters, learn_new_pieces, split_piece
+from bert_tf.tokenization.pair_template import check_template
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.trim import PieceCounts, check_trims, trim
 from bert_tf.tokenization.word_counts import WordPieceWords, count_words
@@ -134,19 +135,21 @@ def _read_elsewhere(tokenizer, checkpoint, paths, split):
     training does, without the white space around them, and after each prompt of the model or
     within its template."""
     around = [(prompt, "") for prompt in ("", *(checkpoint.task.get("prompts") or {}).values())]
-    around += filter(None, [_template(checkpoint)])
+    around += filter(None, [_around(checkpoint)])
     counts = PieceCounts(tokenizer)
     if split == "sentences":
         counts.add_all(sentence for piece in read_documents(paths, split)
                        for sentence in piece.sentences)
     return counts.add_all(
         form.join(parts) for text in read_unchanged(paths)
-        for form in {text, " ".join(text.split()), *map(str.strip, text.split("\n"))}
+        for form in {text, text.strip(), " ".join(text.split()), *map(str.strip, text.split("\n"))}
         for parts in around if any(parts) or form != text)
 
 
-def _template(checkpoint):
-    return (checkpoint.task.get("reading") or {}).get("template")
+def _around(checkpoint):
+    """Return the texts around the two of a pair where the model has a template, else None."""
+    template = (checkpoint.task.get("reading") or {}).get("template")
+    return template and check_template(template)[::2]
 
 
 def _check_frequent(found, vocabulary, options):
@@ -169,7 +172,7 @@ def _named(checkpoint, tokenizer):
         prompts = (task.get("prompts") or {}).values()
         markers = (marker_of(prompt, tokenizer)[0] for prompt in prompts)
         named.update(marker for marker in markers if marker is not None)
-    if template := _template(checkpoint):
+    if template := _around(checkpoint):
         named.update(*tokenizer.tokenize([*template, "".join(template)], True).to_list())
     return named
 

@@ -8,6 +8,7 @@ repeats is limited.
 import itertools
 
 from bert_tf.errors import UsageError, explain, needs
+from bert_tf.tokenization.pair_template import NAMES, ORDERS, check_template, named
 
 _LONGEST = 20_000  # characters of a template, and of what it writes
 _MOST_ROUNDS = 200  # of its loops
@@ -19,13 +20,18 @@ _CALLS = {"namespace", "raise_exception", "endswith", "lstrip", "rstrip", "start
 _NODES = {"Template", "Output", "TemplateData", "Name", "NSRef", "Const", "Assign", "If", "For",
           "CondExpr", "Getattr", "Getitem", "Slice", "Filter", "Test", "Call", "Keyword", "Compare",
           "Operand", "And", "Or", "Not", "Neg", "Add", "Sub", "Concat"}
-# Texts that a template which leaves them as they are shows to have been left so.
-_PROBES = (("\n <Frage & 'q'> {{ 1 }} 질문\t\u3000 ", " \tAntwort \"b\"\\n <b>답</b>. \n\n"),
+# Texts by which a template shows what it does with them: around the first ones is all that
+# `str.strip` takes away, then what a template may take away alone.
+_WHITE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+_AROUND = ((_WHITE + _WHITE[::-1],) * 2, ("\n", " "), (" ", "\n"))
+_PROBES = (*((a + "<Frage & 'q'> {{ 1 }} 질문" + a, b + "Antwort \"b\"\\n <b>답</b>." + b)
+             for a, b in _AROUND),
            ("x" * 300 + "?", "y. " * 100), ("\u2042", ""), ("", "\u2042"), ("", ""))
+_ROLES = ("query", "document")  # of the messages that are `text_a` and `text_b`
 
 
 def around_pairs(source, messages_of, variables, where):
-    """Return what a chat template writes before, between and after two texts: three str.
+    """Return what a chat template writes of two texts, as of `pair_template.check_template`.
 
     Args:
         source: the template.
@@ -34,29 +40,28 @@ def around_pairs(source, messages_of, variables, where):
         where: what errors call it.
 
     Raises:
-        UsageError: it changes or repeats the two, or leaves one out, it needs more of Jinja than is
-            run here, or the package jinja2 is not installed.
+        UsageError: it changes the two, but for white space around one, repeats them or leaves one
+            out, it needs more of Jinja than is run here, or the package jinja2 is not installed.
     """
     write = _compiled(source, where)
     written = [write(messages=messages_of(*pair), **variables) for pair in _PROBES]
-    (query, passage), first = _PROBES[0], written[0]
-    before, *rest = first.split(query)
-    parts = [before, *rest[0].split(passage)] if len(rest) == 1 else []
-    if len(parts) != 3 or any(
-            text != pair[0].join((parts[0], parts[1] + pair[1] + parts[2]))
-            for text, pair in zip(written, _PROBES, strict=True)):
-        raise UsageError(explain(f"{where}: what it makes of a query and a document",
-                                 "the two as they are, once each and in this order, whatever they "
-                                 "are"))
-    return parts
+    texts = [*map(named, _PROBES)]
+    for first, second in ORDERS:
+        before, _, rest = written[0].partition(texts[0][first])
+        between, _, after = rest.partition(texts[0][second])
+        if written == [before + each[first] + between + each[second] + after for each in texts]:
+            return [before, first, between, second, after]
+    raise UsageError(explain(f"{where}: what it makes of a query and a document",
+                             "the two once each, whatever they are, as they are or without the "
+                             "white space around them"))
 
 
-def as_chat_template(parts):
-    """Return the chat template that writes `parts`, as of `around_pairs`."""
-    before, between, after = ("{{ " + _quoted(part) + " }}" if part else "" for part in parts)
-    query, passage = ('{{ (messages | selectattr("role", "eq", "' + role + '") | first).content }}'
-                      for role in ("query", "document"))
-    return before + query + between + passage + after
+def as_chat_template(template):
+    """Return the chat template of which `around_pairs` gives `template`, as of `check_template`."""
+    said = {name: '(messages | selectattr("role", "eq", "' + _ROLES[place] + '") | first).content'
+                  + " | trim" * strip for name, (place, strip) in NAMES.items()}
+    return "".join("{{ " + (said[part] if index % 2 else _quoted(part)) + " }}"
+                   for index, part in enumerate(check_template(template)) if part)
 
 
 def _quoted(text):

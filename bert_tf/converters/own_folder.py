@@ -8,7 +8,7 @@ from bert_tf.converters import ours
 from bert_tf.converters.formats import FORMATS, find_format, read_model
 from bert_tf.converters.stack import stacked
 from bert_tf.converters.tokenizer_files import vocabulary_notes
-from bert_tf.errors import print_note
+from bert_tf.errors import print_note, printable
 from bert_tf.models.find import find_model
 from bert_tf.storage import files, hub
 from bert_tf.tokenization.load import load_tokenizer
@@ -32,8 +32,8 @@ def own_folder(path, converted, stack=1, reads_text=False):
         return find_model(path).folder
     if not files.exists(converted):
         checkpoint = read_model(path)
-        print(f"read {name} {path}: {checkpoint.config.family}, "
-              f"{checkpoint.config.num_hidden_layers} layers")
+        print(printable(f"read {name} {path}: {checkpoint.config.family}, "
+                        f"{checkpoint.config.num_hidden_layers} layers"))
         for note in (*checkpoint.notes,
                      *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size)):
             print_note(note)

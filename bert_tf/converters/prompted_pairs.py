@@ -29,7 +29,7 @@ _TYPE = "sentence_transformers.base.modules.transformer.Transformer"
 
 
 def template_of(folder):
-    """Return the `template` of a folder, a list of three str; None where pairs are no messages.
+    """Return the `template` of a folder, a list of str; None where pairs are no messages.
 
     Raises:
         UsageError: messages are made into text in a way that is not reproduced here.

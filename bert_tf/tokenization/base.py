@@ -13,7 +13,7 @@ from bert_tf.tokenization.packing import join
 from bert_tf.tokenization.special import WrittenTokens
 from bert_tf.tokenization.texts import text_list
 
-_SPACE = r"[\t-\r\x1c-\x20\x{85}\pZ]+"  # as of `str.strip`; `tf.strings.strip` knows ASCII's alone
+_SPACE = r"[\t-\r\x1c-\x20\x{85}\pZ]+"  # `tf.strings.strip` knows ASCII's alone
 _AROUND = f"^{_SPACE}|{_SPACE}$"
 
 
@@ -77,7 +77,7 @@ class BaseTokenizer(tf.Module):
         """What each token writes by itself, without white space around it, and with U+FFFD for a
         part of a character: string of the shape of `ids`, a tensor of integers."""
         alone = self.detokenize(tf.reshape(ids, [-1, 1]))
-        return tf.reshape(tf.strings.regex_replace(valid_text(alone), _AROUND, ""), tf.shape(ids))
+        return tf.reshape(stripped(valid_text(alone)), tf.shape(ids))
 
     def blanks_in_pieces(self):
         """Whether the blank before a word is part of its pieces and none is put before a text, so
@@ -199,3 +199,8 @@ def _plain(ids):
 def valid_text(text):
     """Texts, string of any shape, with U+FFFD for what is not UTF-8."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+
+
+def stripped(text):
+    """Texts, UTF-8 of any shape, without the white space around them, as of `str.strip`."""
+    return tf.strings.regex_replace(text, _AROUND, "")

@@ -1,28 +1,51 @@
-"""A query and a passage within the text that a language model is asked by: a template of three
-texts, before, between and after the two."""
+"""A query and a passage within the text that a language model is asked by: a template, the texts
+before, between and after the two, and which of them stands where."""
 
+import itertools
 import re
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.tokenization.base import valid_text
+from bert_tf.tokenization.base import stripped, valid_text
 from bert_tf.tokenization.offsets import compose
 
 # Tokens of the two texts in the shortest window, and those that the template has further where they
 # keep it from being cut into longer ones.
 _ROOM = 16
 _LITERAL = -1  # the owner of tokens of the template
+# Which of the two a name in a template is of, and whether without the white space around it.
+NAMES = {name + strip: (place, bool(strip)) for place, name in enumerate(("text_a", "text_b"))
+         for strip in ("", ".strip()")}
+# The names that a template may have, in its order.
+ORDERS = [names for names in itertools.permutations(NAMES, 2)
+          if {NAMES[name][0] for name in names} == {0, 1}]
 
 
 def check_template(template):
-    """Return a template as a list of three str; UsageError for anything else."""
-    if not (isinstance(template, list | tuple) and len(template) == 3
-            and all(isinstance(part, str) for part in template)):
-        raise UsageError(explain(f"template={template!r}"[:200],
-                                 "the texts before, between and after the two texts"))
-    return list(template)
+    """Return a template as a list of five str; UsageError for what is none.
+
+    Args:
+        template: the texts before, between and after the two of a pair, and in between the names
+            of these two, `text_a` and `text_b` in either order; `text_a.strip()` is the one
+            without the white space around it. Without names `text_a` comes first, as it is.
+    """
+    parts = [*template] if isinstance(template, list | tuple) else []
+    if len(parts) == 3:
+        parts = [parts[0], "text_a", parts[1], "text_b", parts[2]]
+    if not (len(parts) == 5 and all(isinstance(part, str) for part in parts)
+            and tuple(parts[1::2]) in ORDERS):
+        raise UsageError(explain(
+            f"template={template!r}"[:200], "the texts before, between and after the two of a "
+            f"pair, and perhaps in between their names, of {', '.join(NAMES)}"))
+    return parts
+
+
+def named(pair):
+    """Return a dict of each name in a template to what of a pair, two str, it stands for."""
+    return {name: pair[place].strip() if strip else pair[place]
+            for name, (place, strip) in NAMES.items()}
 
 
 class PairTemplate:
@@ -49,16 +72,18 @@ class PairTemplate:
         pattern = re.compile("|".join(map(re.escape, added)) or "(?!)")
         # By turns: ids that are always the same, and what is tokenized, where 0 and 1 stand for the
         # two texts.
-        before, between, after = check_template(template)
+        before, first, between, second, after = check_template(template)
+        (first, strip_first), (second, strip_second) = NAMES[first], NAMES[second]
+        self._strip = {first: strip_first, second: strip_second}
         head, inner = _split(pattern, before, last=True)
         end, tail = _split(pattern, after, last=False)
-        parts = [self._ids_of(head), [inner, 0]]
+        parts = [self._ids_of(head), [inner, first]]
         if found := [*pattern.finditer(between)]:
-            first, last = found[0].start(), found[-1].end()
-            parts[-1].append(between[:first])
-            parts += [self._ids_of(between[first:last]), [between[last:], 1]]
+            begin, stop = found[0].start(), found[-1].end()
+            parts[-1].append(between[:begin])
+            parts += [self._ids_of(between[begin:stop]), [between[stop:], second]]
         else:
-            parts[-1] += [between, 1]
+            parts[-1] += [between, second]
         parts[-1].append(end)
         self._parts = [*parts, self._ids_of(tail)]
         self.size = int(self.count([[""], [""]])[0])
@@ -105,6 +130,8 @@ class PairTemplate:
         """Return the ids, RaggedTensor int32 `[n, (tokens)]`, and of all of them in a row the text
         that each is of, 0 or 1, or `_LITERAL`."""
         texts = [valid_text(tf.convert_to_tensor(text, tf.string)) for text in texts]
+        texts = [stripped(text) if self._strip[place] else text
+                 for place, text in enumerate(texts)]
         if self._tokenizer.composes:  # as then no character becomes several, offsets are exact
             texts = [*map(compose, texts)]
         count, found = tf.size(texts[0], tf.int64), []

@@ -7,7 +7,8 @@
 
 The page shows a layer's heads as lines from token to token, or all layers and heads as a grid of
 small pictures. Text longer than --max_length tokens is truncated, which is printed. Special
-tokens written in a text, such as [MASK], stand for what they name.
+tokens written in a text, such as [MASK], stand for what they name. The template of a reranker that
+is asked in words is left out: it scores a pair within other text than the page shows.
 """
 
 import base64

@@ -4,6 +4,7 @@ import pytest
 
 from bert_tf.converters.chat_template import around_pairs, as_chat_template
 from bert_tf.errors import UsageError
+from bert_tf.tokenization.pair_template import check_template
 
 QUERY, DOCUMENT = "{{ messages[1].content }}", "{{ messages[2].content }}"
 PAIR = QUERY + DOCUMENT
@@ -24,12 +25,17 @@ def parts_of(source):
     ('{%- set asked = messages | selectattr("role", "eq", "query") | map(attribute="content") |'
      ' first -%}\n<{{ messages | selectattr("role", "eq", "system") | map(attribute="content") |'
      f' first | default("x") }}}}>\nQ: {{{{ asked }}}}\nD: {DOCUMENT}<end>\n\n',
-     ["<S>\nQ: ", "\nD: ", "<end>\n"]),
+     ["<S>\nQ: ", "text_a", "\nD: ", "text_b", "<end>\n"]),
     ("{% for m in messages %}{% if m.role == 'system' %}\n[{{ m['content'] | trim }}]\n"
      "{% else %}\n{{ m.role + ': ' ~ m.content }}\n{% endif %}{% endfor %}"
      "{% if add_generation_prompt %}!{{ eos_token }}{% endif %}",
-     ["[S]\nquery: ", "\ndocument: ", "\n!E"]),
-    (PAIR, ["", "", ""])])
+     ["[S]\nquery: ", "text_a", "\ndocument: ", "text_b", "\n!E"]),
+    (PAIR, ["", "text_a", "", "text_b", ""]), (DOCUMENT + QUERY, ["", "text_b", "", "text_a", ""]),
+    ("{{ messages[1].content | trim }} " + DOCUMENT, ["", "text_a.strip()", " ", "text_b", ""]),
+    ("<{% for m in messages[1:] %}{{ m.content.strip() }}\n{% endfor %}",
+     ["<", "text_a.strip()", "\n", "text_b.strip()", "\n"]),
+    (" {{ messages[2].content.strip() ~ QUERY }}".replace("QUERY", "messages[1].content"),
+     [" ", "text_b.strip()", "", "text_a", ""])])
 def test_what_is_around_pairs(source, parts):
     assert parts_of(source) == parts
     assert parts_of(as_chat_template(parts)) == parts
@@ -37,12 +43,15 @@ def test_what_is_around_pairs(source, parts):
 
 def test_any_text_is_written():
     parts = ['\\n "{{ 1 }}" {% x %}\r\n', "'\\' {# a #}\n", "\u3000\n\n"]
-    assert parts_of(as_chat_template(parts)) == parts
+    assert parts_of(as_chat_template(parts)) == check_template(parts)
 
 
 @pytest.mark.parametrize("source", [
-    QUERY, "", QUERY + DOCUMENT * 2, DOCUMENT + QUERY, "{{ messages }}",
-    "{{ messages[1].content | trim }}" + DOCUMENT, "{{ messages[1].content.strip() }}" + DOCUMENT,
+    QUERY, "", QUERY + DOCUMENT * 2, DOCUMENT + PAIR, QUERY * 2, "{{ messages }}",
+    "{{ messages[1].content.lstrip() }}" + DOCUMENT, QUERY + "{{ messages[2].content.rstrip() }}",
+    "{{ messages[1].content.strip('\n') }}" + DOCUMENT, "{{ messages[1].content | trim('\t') }}" +
+    DOCUMENT, QUERY + "{{ messages[2].content.strip(' \n') }}",
+    "{{ (messages[1].content ~ messages[2].content) | trim }}",
     "{{ messages[1].content[:200] }}" + DOCUMENT,
     PAIR + "{% if not messages[2].content %}.{% endif %}"])
 def test_changed_texts_are_refused(source):

@@ -182,7 +182,26 @@ def test_messages_that_list_what_they_hold(copy):
     (copy / CHAT).write_text("{% for m in messages %}{{ m.role }}={{ m.content[0].text }}|"
                              "{% endfor %}{% if add_generation_prompt %}!{% endif %}")
     assert hf_safetensors.read(str(copy)).task["reading"]["template"] == [
-        f"system={PROMPT}|query=", "|document=", "|!"]
+        f"system={PROMPT}|query=", "text_a", "|document=", "text_b", "|!"]
+
+
+def test_passage_first_and_without_the_white_space_around_it(published, copy, tmp_path):
+    (copy / CHAT).write_text("<|start|>{{ messages[2].content | trim }}\n?<|end|>\n"
+                             "{{ messages[1].content }}<|end|>{{ messages[0].content }}")
+    read = hf_safetensors.read(str(copy))
+    ours.write(read, str(tmp_path / "ours"))
+    hf_safetensors.write(ours.read(str(tmp_path / "ours")), str(tmp_path / "hf"))
+    assert hf_safetensors.read(str(tmp_path / "hf")).task == read.task
+    pairs = [*PAIRS, (" a ", "\u3000\x1f b\xa0\n"), ("b", "\u200bno ")]
+    wanted = expected(published[0], [
+        f"<|start|>{passage.strip()}\n?<|end|>\n{query}<|end|>{PROMPT}"
+        for query, passage in pairs])
+    ranker = bert_tf.from_pretrained(str(tmp_path / "ours"), "ranker")
+    query, passage = map(tf.constant, zip(*pairs, strict=True))
+    np.testing.assert_allclose(ranker((query, passage))[:, 0], wanted, atol=2e-5)
+    served = load_served(str(tmp_path / "ours"), seq_length=200)
+    found = signatures(served)["rank"].function(served, query=query, passage=passage)["score"]
+    np.testing.assert_allclose(found, wanted, atol=2e-5)
 
 
 @pytest.mark.parametrize(("name", "values", "message"), [

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from nasty_texts import TEXTS
 
 from bert_tf.errors import UsageError
-from bert_tf.tokenization.pair_template import PairTemplate, check_template
+from bert_tf.tokenization.pair_template import PairTemplate, check_template, named
 
 # Special tokens between the texts; nothing around them; text that joins both.
-TEMPLATES = (TEMPLATE, ("q: ", "<|end|>\n<|start|>d", ""), ("", "", ""), ("", "  ", "\n"))
+PASSAGE_FIRST = (TEMPLATE[0], "text_b.strip()", TEMPLATE[1], "text_a", TEMPLATE[2])
+TEMPLATES = (TEMPLATE, ("q: ", "<|end|>\n<|start|>d", ""), ("", "", ""), ("", "  ", "\n"),
+             ("", "text_a.strip()", " ", "text_b.strip()", "\n"), PASSAGE_FIRST)
 
 
 @functools.cache
@@ -40,15 +42,18 @@ def ids_of(template, pairs, seq_length=100_000):
 
 
 def whole(template, pairs):
+    before, first, between, second, after = check_template(template)
     return tokenizer().tokenize([
-        template[0] + query + template[1] + passage + template[2] for query, passage in pairs],
+        before + texts[first] + between + texts[second] + after for texts in map(named, pairs)],
         allow_special=True).to_list()
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_ids_of_the_whole_text(template):
     texts = [*TEXTS, " a", "a?", "no\n", "?\n\n", "  ", "<think>", "\u0301"]
-    pairs = [*zip(texts, texts[::-1], strict=True), ("", ""), ("a", ""), ("", " a")]
+    pairs = [*zip(texts, texts[::-1], strict=True), ("", ""), ("a", ""), ("", " a"),
+             *((each + "a" + each, each * 2) for each in map(chr, range(0x3001)) if each.isspace()),
+             *((each + "a" + each, "b") for each in "\0\x1b\u180e\u200b\u2060\ufeff")]
     expected = whole(template, pairs)
     assert ids_of(template, pairs) == expected
     assert packing(template)[0].count([*zip(*pairs, strict=True)]).numpy().tolist() == [
@@ -57,9 +62,9 @@ def test_ids_of_the_whole_text(template):
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(*[st.text(st.sampled_from(" a?.\n\rno7é<>:\u0301가"), max_size=6)] * 2),
-                min_size=1, max_size=20))
-def test_ids_of_any_text(pairs):
-    assert ids_of(TEMPLATE, pairs) == whole(TEMPLATE, pairs)
+                min_size=1, max_size=20), st.sampled_from([TEMPLATE, PASSAGE_FIRST]))
+def test_ids_of_any_text(pairs, template):
+    assert ids_of(template, pairs) == whole(template, pairs)
 
 
 def test_special_tokens_of_a_text_are_text():
@@ -72,10 +77,11 @@ def test_special_tokens_of_a_text_are_text():
 def test_the_longer_text_is_cut():
     made = packing(TEMPLATE)[0]
     pairs = [("b" * 100, "c" * 4), ("b" * 4, "c" * 100), ("b" * 100, "c" * 101), ("b", "c")]
-    rows = ids_of(TEMPLATE, pairs, made.size + 30)
-    assert [(text.count("b"), text.count("c")) for text in (
-        tokenizer().decode(row).replace("Document", "") for row in rows)] == [
-            (26, 4), (4, 26), (15, 15), (1, 1)]
+    for template in (PASSAGE_FIRST, TEMPLATE):
+        rows = ids_of(template, pairs, made.size + 30)
+        assert [(text.count("b"), text.count("c")) for text in (
+            tokenizer().decode(row).replace("Document", "") for row in rows)] == [
+                (26, 4), (4, 26), (15, 15), (1, 1)]
     empty = ids_of(TEMPLATE, [("", "")])[0]
     ends = whole(("", "", TEMPLATE[2]), [("", "")])[0]
     for row in rows:
@@ -97,7 +103,9 @@ def test_no_rows():
     assert packed["input_word_ids"].shape[0] == 0
 
 
-@pytest.mark.parametrize("template", [["a", "b"], "abc", [1, "b", "c"], {"a": 1, "b": 2, "c": 3}])
+@pytest.mark.parametrize("template", [
+    ["a", "b"], "abc", [1, "b", "c"], {"a": 1, "b": 2, "c": 3}, ["", "text_a", "", "text_a", ""],
+    ["", "text_a", "", "text_b"], ["", "text_a", "", "text_b.lower()", ""], ["", [], "", "", ""]])
 def test_what_is_no_template(template):
     with pytest.raises(UsageError, match="template=.*expected the texts before, between and after"):
         check_template(template)

@@ -36,9 +36,9 @@ class TextPreprocessor(Preprocessor):
         pair: whether the model is about pairs, for which a server asks by `text_a` and `text_b`
             then; None where nothing says it, as of a published model. A `Classifier` that is
             trained on pairs of texts sets it, and so does a template.
-        template: the three texts before, between and after the two of a pair, for a model that is
-            asked in words, as Qwen3-Reranker is; special tokens written there are these tokens, and
-            no others are around. None where pairs stand as usual.
+        template: the texts before, between and after the two of a pair, as of `check_template`,
+            for a model that is asked in words, as Qwen3-Reranker is; special tokens written there
+            are these tokens, and no others are around. None where pairs stand as usual.
 
     Raises:
         UsageError: a pair where single texts are read, or the reverse, or an option out of range.
