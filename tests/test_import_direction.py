@@ -1,6 +1,7 @@
 """Rooms import each other in one direction only; imports are read from the source."""
 
 import ast
+import functools
 import pathlib
 import pickle
 import subprocess
@@ -43,15 +44,16 @@ def _modules():
         yield relative.parts[0] if len(relative.parts) > 1 else relative.stem, path
 
 
+@functools.cache
 def _imports(path, top_level_only=False):
-    tree = ast.parse(path.read_text())
-    nodes = tree.body if top_level_only else ast.walk(tree)
-    for node in nodes:
+    tree, found = ast.parse(path.read_text()), []
+    for node in tree.body if top_level_only else ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
 
 
 def _rooms(path):
@@ -108,34 +110,52 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("module", ["bert_tf", "bert_tf.__main__",
-                                    "bert_tf.pretrain", "bert_tf.pretrain.__main__",
-                                    "bert_tf.create_data",
-                                    "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
-                                    "bert_tf.finetune.__main__", "bert_tf.evaluate",
-                                    "bert_tf.adapt", "bert_tf.adapt.__main__",
-                                    "bert_tf.predict", "bert_tf.predict.__main__",
-                                    "bert_tf.serve", "bert_tf.query", "bert_tf.gateway",
-                                    "bert_tf.serving.gateway.run",
-                                    "bert_tf.visualize",
-                                    "bert_tf.visualization.served_attention",
-                                    "bert_tf.serving.client",
-                                    "bert_tf.serving.client.grpc_wire",
-                                    "bert_tf.serving.client.rest_wire"])
-def test_import_is_light(module):
-    code = f"import sys, {module}; sys.exit(' '.join({HEAVY!r} & set(sys.modules)))"
+def test_imports_are_light():
+    """Of each module by itself, in a fork of a process that has imported nothing."""
+    modules = ["bert_tf", "bert_tf.__main__", "bert_tf.pretrain", "bert_tf.pretrain.__main__",
+               "bert_tf.create_data", "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
+               "bert_tf.finetune.__main__", "bert_tf.evaluate", "bert_tf.adapt",
+               "bert_tf.adapt.__main__", "bert_tf.predict", "bert_tf.predict.__main__",
+               "bert_tf.serve", "bert_tf.query", "bert_tf.gateway", "bert_tf.serving.gateway.run",
+               "bert_tf.visualize", "bert_tf.visualization.served_attention",
+               "bert_tf.serving.client", "bert_tf.serving.client.grpc_wire",
+               "bert_tf.serving.client.rest_wire"]
+    code = f"""if True:
+        import os, sys
+        for module in {modules!r}:
+            if not os.fork():
+                __import__(module)
+                sys.exit(" ".join(sorted({HEAVY!r} & set(sys.modules))) or None)
+            if os.wait()[1]:
+                sys.exit(f"{{module}} imports these, or fails")
+        """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stderr.strip() == ""
+    assert (result.returncode, result.stderr.strip()) == (0, "")
 
 
-def test_text_is_read_and_served_without_keras():
-    """By a process that is sent its work; Keras is there for whoever imports it later."""
+def test_text_is_read_and_served_without_keras_and_models_are_asked_without_extras():
+    """By a process that is sent its work; Keras is there for whoever imports it later.
+
+    A fork of it has no packages of extras, as a plain installation; the tests' has all of them.
+    """
     from bert_tf.data import create, processes
 
+    extras = {"apache_beam", "bm25s", "faiss", "gcsfs", "grpc_health", "httptools", "httpx",
+              "kiwipiepy", "orjson", "prometheus_client", "s3fs", "safetensors", "starlette",
+              "tenacity", "tensorflow_serving", "uvicorn"}
     code = f"""if True:
-        import pickle, sys
+        import os, pickle, sys
         pickle.loads({pickle.dumps((processes._WithoutKeras(), create._start_process))!r})
         assert "bert_tf.data.create" in sys.modules
+        assert not {extras!r} & set(sys.modules)
+        if not os.fork():
+            sys.modules.update(dict.fromkeys({extras!r}))  # as if not installed
+            import bert_tf.embedder, bert_tf.predictor
+            import bert_tf.evaluate.run, bert_tf.evaluate.systems, bert_tf.evaluate.retrieval
+            import bert_tf.predict.run, bert_tf.predict.work
+            import bert_tf.index, bert_tf.index_kinds, bert_tf.mine_negatives
+            sys.exit()
+        assert os.wait()[1] == 0, "without packages of extras"
         from bert_tf.without_keras import import_without_keras
         from bert_tf.serving.server import server
         from bert_tf.tokenization import learn_byte_pair, learn_unigram, learn_wordpiece, load
@@ -145,23 +165,6 @@ def test_text_is_read_and_served_without_keras():
         from bert_tf.models import families
         import_without_keras("tensorflow")
         assert sys.modules["keras"] is keras
-        """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-
-
-def test_models_are_asked_without_packages_of_extras():
-    """The tests' environment has all extras; a plain installation has none."""
-    extras = {"apache_beam", "bm25s", "faiss", "gcsfs", "grpc_health", "httptools", "httpx",
-              "kiwipiepy", "orjson", "prometheus_client", "s3fs", "safetensors", "starlette",
-              "tenacity", "tensorflow_serving", "uvicorn"}
-    code = f"""if True:
-        import sys
-        sys.modules.update(dict.fromkeys({extras!r}))  # as if not installed
-        import bert_tf.embedder, bert_tf.predictor
-        import bert_tf.evaluate.run, bert_tf.evaluate.systems, bert_tf.evaluate.retrieval
-        import bert_tf.predict.run, bert_tf.predict.work
-        import bert_tf.index, bert_tf.index_kinds, bert_tf.mine_negatives
         """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

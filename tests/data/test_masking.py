@@ -52,7 +52,7 @@ rows = st.lists(st.lists(st.tuples(st.sampled_from([UNK, SEP, *range(5, VOCAB)])
                          min_size=1, max_size=SEQ - 2), min_size=1, max_size=4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows, st.booleans(), st.integers(1, 6), st.integers(0, 2**40), st.integers(1, 4),
        st.sampled_from([0.15, 0.25, 0.6]))
 def test_rules(rows, whole_word, predictions, first, max_ngram, share):

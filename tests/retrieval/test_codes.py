@@ -52,7 +52,7 @@ def test_bits_are_those_of_packbits():
 @pytest.mark.parametrize("precision", ["float32", "int8", "bits"])
 @pytest.mark.parametrize("dimensions", [None, 8, 200])
 def test_a_graph_gives_the_same_bytes(precision, dimensions):
-    vectors = vectors_of(20_000)
+    vectors = vectors_of(5_000)
     code = VectorCode(dimensions, precision).calibrated(vectors[:100])
     graph = tf.function(lambda vectors: code.encode(vectors, OPERATIONS), input_signature=[
         tf.TensorSpec([None, 384], tf.float32)])

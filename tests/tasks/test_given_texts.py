@@ -60,11 +60,17 @@ HOLDERS = {
 }
 
 
-@pytest.mark.parametrize("name", HOLDERS)
-def test_predict(classifiers, name):
-    ours, plain = classifiers
+@pytest.fixture(scope="module")
+def expected(classifiers):
+    plain = classifiers[1]
     expected = plain.predict(analyse(TEXTS), verbose=0)
     assert np.abs(plain.predict(TEXTS, verbose=0) - expected).max() > 0.01
+    return expected
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_predict(classifiers, expected, name):
+    ours = classifiers[0]
     np.testing.assert_allclose(ours.predict(HOLDERS[name](TEXTS), verbose=0), expected, atol=1e-6)
     if name not in ("dataset", "generator"):
         np.testing.assert_allclose(ours(HOLDERS[name](TEXTS)), expected, atol=1e-6)
@@ -163,7 +169,8 @@ class Rows(keras.utils.PyDataset):
         self.begun += 1
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
+# Keras may wait for several workers for seconds after they are done.
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_batches_of_a_py_dataset(classifiers, eager, workers):
     """String tensors were predicted without being analysed; lists and arrays ended in Keras."""
     ours, plain = classifiers

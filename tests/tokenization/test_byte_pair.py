@@ -197,7 +197,7 @@ def pair_of(folder, add_prefix_space):
 
 @pytest.mark.parametrize("add_prefix_space", [
     False, pytest.param(True, marks=pytest.mark.long)])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(texts=st.lists(ANY, min_size=1, max_size=4))
 def test_offsets_are_those_of_the_tokenizers_library(folder, add_prefix_space, texts):
     with_offsets, reference = pair_of(folder, add_prefix_space)

@@ -40,7 +40,7 @@ def write_classic(values, folder, config):
     return str(folder)
 
 
-def check(found, values):
+def check_ids(found, values):
     """The ids of the library, and every role of the one token."""
     assert isinstance(found, BytePairTokenizer)
     assert found.vocabulary.special_tokens == (END,) * 5
@@ -48,6 +48,11 @@ def check(found, values):
     library = tokenizers.Tokenizer.from_str(json.dumps(values))
     assert found.encode(TEXTS, allow_special=True) == [
         each.ids for each in library.encode_batch(TEXTS)]
+
+
+def check(found, values):
+    """The way back and prompts, too."""
+    check_ids(found, values)
     assert found.decode(found.encode(TEXTS)) == TEXTS
     ends = found.vocabulary.cls_id
     assert prompt_of(found, ["a", ""], 5).to_list() == [found.encode("a"), [ends]]
@@ -113,7 +118,7 @@ def test_a_file_beside_a_class_that_adds_none(processor, config, beside, values,
     """Nor does it where the configuration names tokens that others put there."""
     values["post_processor"] = processor
     (tmp_path / "config.json").write_text(json.dumps(beside))
-    check(load(tmp_path, values, {**config, "cls_token": END, "sep_token": END}), values)
+    check_ids(load(tmp_path, values, {**config, "cls_token": END, "sep_token": END}), values)
 
 
 def test_another_kind_of_file_runs_in_python(tmp_path):

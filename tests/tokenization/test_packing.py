@@ -36,7 +36,7 @@ def padded(rows, length, value=0):
     return np.array(rows).reshape(len(rows), length)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=st.lists(st.tuples(ROW, ROW), min_size=1, max_size=4),
        number=st.integers(1, 2), seq_length=st.integers(6, 20), fixed=st.booleans(),
        vocabulary=st.sampled_from([VOCABULARY, DOUBLE]))

@@ -68,7 +68,7 @@ def test_each_segment_ends_as_if_it_was_alone(written):
     assert ours.encode([one], pair=[two]) == [library.encode(one, two).ids]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(text=st.text(st.characters(exclude_categories=["Cn", "Cs", "Cc"]), max_size=12))
 def test_offsets_lie_in_the_text_and_do_not_go_back(written, text):
     ours = written[0]

@@ -25,9 +25,9 @@ PUNCTUATION = "[].,!?-#中"
 ODD = " \t\n\x00\x0b\u00a0\u00ad\u200b\u2028\ufeff\ufffd\u0301\u0307\u3000ᄀ각âÅİΣΑǅẞ"
 TEXT = st.text(st.one_of(st.sampled_from(LETTERS + PUNCTUATION + ODD),
                          st.characters(exclude_categories=("Cs",))), max_size=30)
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=30, deadline=None)
 # Where an example is many calls.
-FEWER = settings(max_examples=12, deadline=None)
+FEWER = settings(max_examples=8, deadline=None)
 # Of the lines of a corpus each or, where time counts, a share.
 EVERY = pytest.mark.parametrize("every", [100, pytest.param(1, marks=pytest.mark.long)])
 CASINGS = list(itertools.product((False, True), repeat=2))

@@ -101,7 +101,7 @@ def test_words_have_the_pieces_of_the_text(texts):
         assert pieces.to_list() == each.tokenize(tf.constant(texts, tf.string)).to_list()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.text(st.characters(codec="utf-8")))
 def test_characters_are_those_of_python(text):
     """Units are the characters that are not white, but for those that join or vanish."""

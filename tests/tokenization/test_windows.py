@@ -27,7 +27,7 @@ def ragged(lengths):
     return rows, tf.ragged.constant(rows, tf.int32, ragged_rank=1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data(), lengths=st.lists(st.integers(0, 40), min_size=1, max_size=6))
 def test_windows_are_those_of_run_squad(data, lengths):
     size = data.draw(st.integers(1, 12))
@@ -41,7 +41,7 @@ def test_windows_are_those_of_run_squad(data, lengths):
     assert rows.dtype == starts.dtype == tf.int64 and windows.dtype == tf.int32
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data(), lengths=st.lists(st.integers(0, 30), min_size=1, max_size=6))
 def test_sizes_of_each_row(data, lengths):
     sizes = data.draw(st.lists(st.integers(1, 9), min_size=len(lengths), max_size=len(lengths)))

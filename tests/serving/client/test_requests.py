@@ -15,7 +15,13 @@ from scripted_server import MODEL, Refusal, ScriptedServer, numbers
 from server_harness import PATIENCE
 
 from bert_tf.errors import UsageError
-from bert_tf.serving.client import Client, RequestError
+from bert_tf.serving.client import Client, RequestError, steps
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """What is unavailable is asked again without waiting."""
+    monkeypatch.setattr(steps, "_FIRST_WAIT", 0.001)
 
 
 def _sizes(server, then=numbers):
@@ -86,14 +92,14 @@ def _unavailable(times):
     return answer
 
 
-def test_what_is_unavailable_is_asked_again(protocol, ask):
+def test_what_is_unavailable_is_asked_again(protocol, ask, soon):
     server = ScriptedServer(_unavailable(2))
     with server.running(protocol) as address:
         assert ask(address, "embed", ["5"]).tolist() == [[5, 1]]
     assert server.requests == 3
 
 
-def test_not_for_ever(protocol, ask):
+def test_not_for_ever(protocol, ask, soon):
     server = ScriptedServer(_unavailable(1000))
     with (server.running(protocol) as address,
           pytest.raises(RequestError, match="model m: the queue is full") as error):

@@ -43,7 +43,7 @@ def ids_of(text):
     return [VOCABULARY.id(word) for word in text.split()]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(texts=st.lists(WORDS, min_size=1, max_size=12), chunk=st.sampled_from([1, 60, 1 << 20]))
 def test_texts_in_their_order_whatever_the_chunks(texts, chunk):
     module._CHUNK_CHARACTERS, before = chunk, module._CHUNK_CHARACTERS

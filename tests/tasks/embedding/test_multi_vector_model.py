@@ -46,7 +46,7 @@ def ids_of(words):
 
 
 @pytest.mark.parametrize(("attends", "padding_free"), [(False, True), (True, False)])
-def test_queries_are_filled_up_with_masks(attends, padding_free):
+def test_queries_are_filled_up_with_masks(attends, padding_free, eager):
     model = make(attends_expansion=attends)
     model.backbone.padding_free = padding_free
     for text, found in zip(TEXTS, model.vectors(TEXTS, "query"), strict=True):
@@ -57,7 +57,7 @@ def test_queries_are_filled_up_with_masks(attends, padding_free):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_queries_grow_by_so_many_masks_at_least():
+def test_queries_grow_by_so_many_masks_at_least(eager):
     model = make()
     [plain] = make(expansion=0).vectors(["a"], "query")
     np.testing.assert_allclose(plain, by_formula(model, ids_of(["a"])), atol=1e-5)
@@ -65,7 +65,7 @@ def test_queries_grow_by_so_many_masks_at_least():
     assert len(longer) == 6
 
 
-def test_passages_leave_out_the_skiplist():
+def test_passages_leave_out_the_skiplist(eager):
     model = make(skiplist=["b", "good", "[CLS]", "unheard"])
     np.testing.assert_allclose(model.vectors("a b c"), by_formula(model, ids_of(
         ["a", "b", "c"]))[[1, 3, 4]], atol=1e-5)
@@ -77,13 +77,13 @@ def test_passages_leave_out_the_skiplist():
     assert nothing(["b"]).numpy().any() is np.False_
 
 
-def test_a_text_is_cut_to_its_own_length():
+def test_a_text_is_cut_to_its_own_length(eager):
     model = make(reading=(8,))
     assert len(model.vectors(" ".join("abcdefgh"))) == 8
     assert len(model.vectors(" ".join("abcdefgh"), "query")) == 6
 
 
-def test_similarity_is_max_sim_after_the_prompts():
+def test_similarity_is_max_sim_after_the_prompts(eager):
     model = make(prompts={"query": "a ", "document": "c "})
     passage = by_formula(model, ids_of(["c", "d"]))
     [query] = make().vectors(["a b"], "query")

@@ -232,6 +232,7 @@ def test_keras_files_keep_everything(tmp_path):
         np.testing.assert_array_equal(got[name], value)
 
 
+@pytest.mark.long
 def test_keras_exports_both_models(tmp_path):
     model, batch = build(), make_batch()
     model.export(str(tmp_path), verbose=False)

@@ -24,7 +24,7 @@ def found(rows, labels=LABELS, scores=None):
     return told, entities.score.to_list()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(st.lists(st.lists(st.sampled_from(LABELS) | st.sampled_from(BIO), max_size=12),
                 min_size=1, max_size=12))
 @example([["I-A", "I-B"], ["I-B", "B-B", "I-B", "O", "I-A"], [], ["B-A"]])

@@ -44,7 +44,7 @@ AROUND = [VOCABULARY, *(Vocabulary(VOCABULARY.tokens, initial_token=False, **eac
     {}, {"final_separator": False, "pair_separators": 0}))]
 
 
-@settings(deadline=None, max_examples=24)
+@settings(deadline=None, max_examples=12)
 @given(st.lists(WORDS, max_size=4), st.integers(3, 9), st.sampled_from(AROUND), st.data())
 def test_every_unit_is_seen_once_with_context(rows, seq_length, vocabulary, data):
     size = seq_length - 2
