@@ -113,12 +113,13 @@ class PretrainingInput:
         final_masked_lm_prob: fraction of tokens that dynamic masks hide at step `train_steps` - 1,
             to which it goes evenly from what the folder was made with; `eval` has it throughout.
             None for the latter throughout.
-        train_steps: steps of the whole run, where the fraction changes.
+        train_steps: steps of the whole run, `first_step` of them included, where the fraction
+            changes.
         causal_fraction: fraction, below 1, of the training examples that a model is to read left to
             right (Charpentier and Samuel 2024, "GPT or BERT: why not both?"), where masks are
             dynamic: nothing is masked in these, and what was chosen is predicted at the position
             before.
-        first_step: of `train`, the step of the stream of examples that counts as step 0.
+        first_step: of `train`, the step of the whole run that counts as step 0.
 
     Raises:
         UsageError: a number is out of its range, or the options do not fit the data.
@@ -309,8 +310,7 @@ class PretrainingInput:
             return None
         if self.split == "eval":
             return tf.constant(self.final_prob, tf.float64)
-        step = tf.cast(first // self.batch_size - self.first_step, tf.float64)
-        done = step / max(self.train_steps - 1, 1)
+        done = tf.cast(first // self.batch_size, tf.float64) / max(self.train_steps - 1, 1)
         return self.first_prob + (self.final_prob - self.first_prob) * tf.minimum(done, 1.0)
 
 

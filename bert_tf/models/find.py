@@ -14,6 +14,7 @@ SPLADE_POOLING = "SpladePooling"  # kind of a module that makes logits weights o
 ROUTES = "router_config.json"  # modules for queries and for documents
 MULTI_VECTOR_MASK = "MultiVectorMask"  # kind of one that says which tokens have vectors
 EXTRA = "assets.extra"  # of a SavedModel: the files about the model
+MASKED_LM = "masked_lm"  # folder of a pre-training run's first training, of masked tokens
 # Files by which a folder with another format's checkpoint is known.
 CHECKPOINT_CONFIGS = ("bert_config.json", "albert_config.json", "electra_config.json")
 CONFIGS = ("config.json", CONFIG, *CHECKPOINT_CONFIGS, "discriminator/config.json", MODULES)
@@ -67,6 +68,18 @@ def find_model(path, kinds=None):
                                  attempt="the command that began it (pretrain: or the same with "
                                          "--finish_now)"))
     return found
+
+
+def examples_path(run):
+    """Return the path of the manifest of the examples that a pre-training run learns from.
+
+    Args:
+        run: the run folder, or that of its first training in it, which has no examples of its own.
+    """
+    above = os.path.dirname(run)
+    if os.path.basename(run) != MASKED_LM or not files.exists(os.path.join(above, "run.json")):
+        above = run
+    return os.path.join(above, "data", "manifest.json")
 
 
 def gives_token_vectors(folder):

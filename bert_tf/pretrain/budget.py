@@ -144,7 +144,9 @@ class BudgetRun:
     def _objective(self):
         """The recipe's, where nothing is given that speaks of another."""
         given = self.given
-        suits = not (given.objective or self.fixed_config) and self.family == recipe.FAMILY
+        suits = self.family == recipe.FAMILY and not (
+            given.objective or self.fixed_config or given.causal_fraction
+            or given.masked_lm_first == 0)
         return recipe.OBJECTIVE if suits else {}
 
     def _text(self):

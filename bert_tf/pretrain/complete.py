@@ -7,7 +7,7 @@ import re
 from bert_tf.config import NEXT_SENTENCE_FORMATS, ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import OURS, find_model
-from bert_tf.presets import preset, training_defaults
+from bert_tf.presets import generator_config, preset, training_defaults
 from bert_tf.pretrain import recipe
 from bert_tf.pretrain.config import OBJECTIVES, PAIRS
 from bert_tf.storage import checksums, files, hub
@@ -70,7 +70,7 @@ _REFUSED = (
      "reads the text as it is, and --masking static stores it masked", "--masking dynamic"),
     (_ALL_BUT_RTD, lambda options, config: options.masked_lm_first,
      "finds no replaced tokens, before which --masked_lm_first has the encoder predict masked ones",
-     "--objective rtd, or leaving --masked_lm_first out"),
+     "--objective rtd --family modernbert, or leaving --masked_lm_first out"),
     (("rtd",), lambda options, config: options.masked_lm_first and options.train_steps < 2,
      "with --masked_lm_first needs two --train_steps, one for each training", "more"),
     *((("lm",), lambda options, config, name=name, none=none: getattr(options, name) not in none,
@@ -119,6 +119,8 @@ def complete(options):
             round(options.max_seq_length * final), 1))
     options = _name_folders(options)
     _check_length(options, config)
+    if options.objective == "rtd" and not options.init:  # before the steps that come first
+        _check_generator(options, config)
     return options, _with_pooler(options, config)
 
 
@@ -150,7 +152,7 @@ def _usual(options):
     objective = options.objective or FAMILY_OBJECTIVES.get(options.family, (None,))[0]
     # So high a rate suits masked tokens; a discriminator learns nothing under it.
     if (options.init or options.config or options.preset not in (None, "tiny")
-            or objective == "rtd"):
+            or objective == "rtd" or options.masked_lm_first):
         del values["learning_rate"]
     else:
         values["learning_rate"] *= RATES.get(options.optimizer, 1)
@@ -273,6 +275,14 @@ def _name_folders(options):
     name = "_".join([options.family, size] + [_stem(path) for path in (options.input or ())[:1]])
     run = options.output_dir or os.path.join("runs", name)
     return options.replace(output_dir=run, export_dir=export_dir_beside(run, options.export_dir))
+
+
+def _check_generator(options, config):
+    try:
+        generator_config(config, options.preset)
+    except UsageError as error:
+        raise UsageError(f"the generator, of the discriminator's values in less width: {error}"
+                         ) from error
 
 
 def _check_length(options, config):

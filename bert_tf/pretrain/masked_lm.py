@@ -5,10 +5,11 @@ embeddings learns faster once they are good. So the encoder begins as a masked L
 on the examples of the run, which go on in the second training where the first one ends.
 """
 
+from bert_tf.models.find import MASKED_LM
 from bert_tf.pretrain.training import Training
+from bert_tf.storage import files
 from bert_tf.training.strategy import barrier
 
-FOLDER = "masked_lm"  # in the run folder: checkpoints, metrics.jsonl, logs, model, results.json
 _SECOND_RATE = 0.5  # of the learning rate
 
 
@@ -43,7 +44,7 @@ class MaskedLMTraining(Training):
 
     def __init__(self, run, train_config):
         options = run.options.replace(objective="mlm", masked_lm_first=0.0,
-                                      output_dir=run.path(FOLDER))
+                                      output_dir=run.path(MASKED_LM))
         super().__init__(options, run.config, train_config, run.strategy)
         self.run = run
 
@@ -51,9 +52,9 @@ class MaskedLMTraining(Training):
         """See `Training.data`."""
         return self.run.data(*names)
 
-    def start(self):
-        """See `Training.start`."""
-        return self.run.init_folder() if self.options.init else None
+    def init_folder(self):
+        """The model folder of `--init`."""
+        return self.run.init_folder()
 
     def tokenizer(self):
         """The run's tokenizer."""
@@ -68,6 +69,7 @@ class MaskedLMTraining(Training):
         if self.is_trained():  # of all workers alike: nothing is noted until all have trained
             return
         if self.is_chief:
+            files.clean_temporary(files.make_folder(self.path()))
             print(f"masked tokens first: {self.train_config.train_steps:,} steps in {self.path()}, "
                   f"then {self.run.train_config.train_steps:,} with replaced ones")
         metrics = self.train()

@@ -1,7 +1,6 @@
 """What a finished pre-training run tells: figures beside their baselines, and the model at work."""
 
 import itertools
-import os
 import shlex
 
 import numpy as np
@@ -49,15 +48,15 @@ def report(run, metrics, version):
     print_next({
         "serve it": serve_command(export_dir),
         "ask it, from another terminal": query_command(export_dir, text),
-        "see how it learned": _show_training(run.path()),
+        "see how it learned": _show_training(run),
         "export another version": python_command(
             "export", "--model", run.path(), "--export_dir", export_dir, "--dtype", "bfloat16")})
 
 
-def _show_training(folder):
-    if files.is_remote(folder):  # where TensorBoard reads with further packages only
-        return python_command("visualize", "training", "--run", folder)
-    return shlex.join(["tensorboard", "--logdir", os.path.join(folder, "logs")])
+def _show_training(run):
+    if files.is_remote(run.path()):  # where TensorBoard reads with further packages only
+        return python_command("visualize", "training", "--run", run.path())
+    return shlex.join(["tensorboard", "--logdir", run.path(*([] if run.masked_lm else ["logs"]))])
 
 
 def figures(metrics):

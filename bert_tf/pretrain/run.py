@@ -18,6 +18,7 @@ from bert_tf.data.documents import expand_inputs, spool_if_claimed
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.models.find import MASKED_LM
 from bert_tf.pretrain import masked_lm
 from bert_tf.pretrain.same_command import check_same_command
 from bert_tf.pretrain.sources import source_digests, source_files
@@ -29,7 +30,7 @@ from bert_tf.storage import checksums, files, manifest
 from bert_tf.tokenization.tokenizer import VOCABULARY_NAME
 from bert_tf.training.strategy import barrier
 
-_MADE_BY_TRAINING = (RESULTS, "init", masked_lm.FOLDER, "model", "checkpoints", "logs",
+_MADE_BY_TRAINING = (RESULTS, "init", MASKED_LM, "model", "checkpoints", "logs",
                      "metrics.jsonl")
 
 
@@ -41,7 +42,7 @@ class PretrainingRun(MakesVocabulary, Training):
         facts: what the run's manifest is to hold beside the options.
     """
 
-    CHECKPOINTS = ("checkpoints", os.path.join(masked_lm.FOLDER, "checkpoints"))
+    CHECKPOINTS = ("checkpoints", os.path.join(MASKED_LM, "checkpoints"))
 
     def __init__(self, options, config, train_config, strategy, facts=None):
         super().__init__(options, config, train_config, strategy)
@@ -184,6 +185,7 @@ class PretrainingRun(MakesVocabulary, Training):
     def train(self):
         """See `Training.train`; a training of masked tokens that is to come first does so."""
         if self.masked_lm:
+            self.final_configs()  # the folder states them from the first step on
             self.masked_lm.finish()
         return super().train()
 
@@ -191,7 +193,7 @@ class PretrainingRun(MakesVocabulary, Training):
         """See `Training.start`."""
         if self.masked_lm:
             return self.masked_lm.path("model")
-        return self.init_folder() if self.options.init else None
+        return super().start()
 
     def published(self):
         """Path of the version that this run has exported, or None."""

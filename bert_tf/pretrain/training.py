@@ -55,6 +55,7 @@ class Training(RunFolder):
 
     def start(self):
         """The model folder that training starts from; None for random weights."""
+        return self.init_folder() if self.options.init else None
 
     def train(self):
         """Train, save the model folder, and return the held-out losses and metrics."""
@@ -129,7 +130,7 @@ class Training(RunFolder):
                                 max_predictions_per_seq=self.options.max_predictions_per_seq,
                                 final_masked_lm_prob=self.options.final_masked_lm_prob,
                                 causal_fraction=self.options.causal_fraction,
-                                train_steps=train_config.train_steps,
+                                train_steps=self.options.train_steps,
                                 first_step=self.first_step)
 
     def has_held_out(self):
@@ -142,8 +143,9 @@ class Training(RunFolder):
         made = manifest.read(self.data(MANIFEST))
         vocabulary = made["vocabulary"]
         rows = vocabulary["size"]
-        if start := self.start():  # published tables often have more rows than there are pieces
-            rows = max(rows, ModelConfig.load(os.path.join(start, CONFIG)).vocab_size)
+        if self.options.init:  # published tables often have more rows than there are pieces
+            start = ModelConfig.load(os.path.join(self.init_folder(), CONFIG)).vocab_size
+            rows = max(rows, start)
         config = self.config.replace(vocab_size=rows, padding_id=vocabulary["pad_id"])
         if self.options.max_seq_length > config.longest:  # RoBERTa counts from its padding id on
             raise UsageError(explain(
@@ -172,8 +174,10 @@ class Training(RunFolder):
 
         The place in the data is a number of batches: they stay, whatever the number of replicas.
         """
-        if files.list_folder(self.path("checkpoints")):
-            return TrainConfig.load(self.path("train_config.json")).batch_size
+        for folder in self.CHECKPOINTS:
+            if files.list_folder(self.path(folder)):
+                beside = os.path.join(os.path.dirname(folder), "train_config.json")
+                return TrainConfig.load(self.path(beside)).batch_size
         return None
 
     def mark(self):

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from bert_tf.models.find import EXTRA, OURS, find_model
+from bert_tf.models.find import EXTRA, OURS, examples_path, find_model
 from bert_tf.models.pretrained import TASK
 from bert_tf.saved_model.server_config import versions
 from bert_tf.storage import checksums, files, local_copies, manifest
@@ -37,7 +37,7 @@ def find_source(path):
     run = os.path.dirname(folder)
     records = tuple(path for path in (os.path.join(run, name) for name in _RECORDS)
                     if files.exists(path))
-    data = os.path.join(run, "data", "manifest.json")  # of examples for pre-training
+    data = examples_path(run)
     pretrained = files.exists(data)
     if os.path.basename(folder) != "model" or not (pretrained or records):
         return Source(local, os.path.basename(folder))

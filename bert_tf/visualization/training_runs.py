@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.models.find import MASKED_LM, examples_path
 from bert_tf.storage import files, manifest
 
 AXES = ("steps", "tokens", "seconds")
@@ -58,7 +59,7 @@ def read_run(path):
         rows.append(line)
     if not any(len(row) > 1 for rows in kept.values() for row in rows):
         raise BertTfError(explain(f"{path} holds no metrics", "the lines of a training"))
-    first = os.path.join(os.path.dirname(path), "masked_lm")
+    first = os.path.join(os.path.dirname(path), MASKED_LM)
     if files.exists(os.path.join(first, _METRICS)):
         notes.append(f"the steps before, of masked tokens alone, are those of --run {first}")
     return {"path": path, **{split: _columns(rows) for split, rows in kept.items()},
@@ -71,6 +72,9 @@ def _metrics_file(path):
         return path
     inside = os.path.join(path, _METRICS)
     trials = os.path.join(path, "trials")
+    first = os.path.join(path, MASKED_LM)
+    if not files.exists(inside) and files.exists(os.path.join(first, _METRICS)):
+        raise UsageError(explain(f"{path} is in its first training", attempt=f"--run {first}"))
     if not files.exists(inside) and files.list_folder(trials):
         raise UsageError(explain(f"{path} holds several trainings", "one run",
                                  os.path.join(trials, files.list_folder(trials)[0])))
@@ -105,12 +109,8 @@ def _columns(rows):
 
 def _tokens_per_step(folder):
     """Return the real tokens of a step on average; None where the folder does not say."""
-    # A first training of masked tokens has its examples in the run folder, above its own.
-    data = next((path for path in (os.path.join(above, "data", "manifest.json")
-                                   for above in (folder, os.path.dirname(folder)))
-                 if files.exists(path)), None)
-    paths = [os.path.join(folder, "train_config.json"), data]
-    if not (data and files.exists(paths[0])):
+    paths = [os.path.join(folder, "train_config.json"), examples_path(folder)]
+    if not all(map(files.exists, paths)):
         return None
     config, made = files.read_json_object(paths[0]), manifest.read(paths[1])
     try:

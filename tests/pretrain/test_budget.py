@@ -113,13 +113,14 @@ def test_a_size_without_memory_is_not_chosen(choose, measured, monkeypatch, caps
     {"learning_rate": 5e-4, "dtype": "float32", "masked_lm_prob": 0.15},
     {"preset": "small", "max_seq_length": 32, "objective": "mlm+sop"},
     {"batch_tokens": 1000, "train_steps": 77, "warmup_steps": 3}, {"family": "gpt"},
-    {"family": "electra", "objective": "rtd"},
+    {"family": "electra", "objective": "rtd"}, {"causal_fraction": 0.25}, {"masked_lm_first": 0.0},
     {"family": "bert", "split": "none"}, {"vocab_size": 300, "format": "doc_sentences"}])
 def test_what_is_given_wins(choose, given):
     (options, _), _ = choose(**given)
     for name, value in given.items():
         assert getattr(options, name) == value
-    usual = "mlm" if "family" in given else "rtd"
+    masked = given.keys() & {"family", "causal_fraction", "masked_lm_first"}
+    usual = "mlm" if masked else "rtd"
     expected = {"gpt": ("lm", "full_sentences")}.get(given.get("family"), (
         given.get("objective", usual), given.get("format", "segment_pair" if given.get(
             "objective") == "mlm+sop" else "full_sentences")))

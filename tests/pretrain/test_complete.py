@@ -55,6 +55,7 @@ def test_defaults_of_a_family(flags, expected):
 @pytest.mark.parametrize(("flags", "rate"), [
     ("", 3e-3), ("--family electra --objective mlm", 3e-3), ("--family electra", 1e-3),
     ("--family deberta", 1e-3), ("--family electra --preset small", 5e-4),
+    ("--family modernbert --masked_lm_first 0.7", 1e-3),
     ("--input a.txt", 1e-3)])
 def test_learning_rates(flags, rate):
     """High ones for masked tokens of little text, under which no discriminator learns."""
@@ -81,6 +82,7 @@ def test_learning_rates(flags, rate):
     ("--objective mlm --masked_lm_first 0.7",
      "finds no replaced tokens, before which --masked_lm_first has the encoder predict masked "),
     ("--family electra --masked_lm_first 0.7 --train_steps 1", "needs two --train_steps"),
+    ("--masked_lm_first 0.7", "try --objective rtd --family modernbert"),
     ("--family gpt --objective mlm",
      "gpt, gpt2 and qwen3 see the text before a token only; try --objective lm"),
     ("--family gpt --format segment_pair", "type_vocab_size=0; try --format full_sentences"),

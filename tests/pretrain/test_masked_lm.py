@@ -1,5 +1,8 @@
 """A first training of masked tokens: its steps, what the second one takes from it, going on."""
 
+import json
+import pathlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,13 +94,41 @@ def test_a_stopped_run_keeps_its_masked_lm(make_run, trainings, monkeypatch, eag
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(PretrainingRun, "build_model", _interrupt)
         make_run().finish()
+    dropout = {**json.loads(pathlib.Path("model.json").read_text()), "hidden_dropout_prob": 0.5}
+    pathlib.Path("other.json").write_text(json.dumps(dropout))
     for changes, message in (({"finish_now": True}, "has no checkpoint with replaced tokens"),
+                             ({"config": "other.json"}, "hidden_dropout_prob was 0.1, now 0.5"),
                              ({"overwrite": True, "learning_rate": 0.1},
                               "run/masked_lm/checkpoints: 3 steps of training would be lost")):
         with pytest.raises(UsageError, match=message):
             make_run(**changes).finish()
     make_run().finish()
     assert [folder for folder, *_ in trainings] == ["run/masked_lm", "run"]
+
+
+def test_a_batch_in_tokens_stays_what_it_was_in_the_first_training(make_run, monkeypatch, eager):
+    run = make_run(batch_size=None, batch_tokens=60)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(PretrainingRun, "build_model", _interrupt)
+        run.finish()
+    size = run.masked_lm.final_configs()[1].batch_size
+    config = TrainConfig.load("run/masked_lm/train_config.json").replace(batch_size=size + 1)
+    config.save("run/masked_lm/train_config.json")  # as of other replicas
+    assert run.final_configs()[1].batch_size == size + 1
+
+
+def test_the_fraction_of_masks_goes_its_way_once(make_run):
+    run = make_run(final_masked_lm_prob=0.05, masked_lm_prob=0.5)
+    options = [(each.options.train_steps, each.first_step) for each in (run.masked_lm, run)]
+    assert options == [(4, 0), (4, 3)]
+
+
+def test_a_generator_that_cannot_be_is_refused_before_any_step(make_run):
+    odd = {**json.loads(pathlib.Path("model.json").read_text()), "hidden_size": 60,
+           "relative_position": "rotary", "position_embedding": "none", "embedding_size": 60}
+    pathlib.Path("odd.json").write_text(json.dumps(odd))
+    with pytest.raises(UsageError, match="the generator, of .*: .*heads of 15"):
+        make_run(config="odd.json")
 
 
 def _interrupt(*_):

@@ -86,9 +86,14 @@ def test_a_first_training_is_told_and_has_its_own_curves(run_folder, tmp_path):
     assert read_run(path)["notes"] == []
     run_folder(name=os.path.join("run", "masked_lm"))
     (tmp_path / "run/masked_lm/data/manifest.json").unlink()
+    assert read_run(os.path.join(path, "masked_lm"))["tokens_per_step"] is None  # of another run
+    (tmp_path / "run/run.json").touch()
     (note,) = read_run(path)["notes"]
     assert note.endswith(f"of --run {os.path.join(path, 'masked_lm')}")
     assert read_run(os.path.join(path, "masked_lm"))["tokens_per_step"] == 10
+    (tmp_path / "run/metrics.jsonl").unlink()
+    with pytest.raises(UsageError, match="in its first training; try --run .*masked_lm"):
+        read_run(path)
 
 
 @settings(deadline=None)
