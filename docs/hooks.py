@@ -10,6 +10,8 @@ import re
 from mkdocs.structure.files import File
 
 import bert_tf
+from bert_tf.serving import client
+from bert_tf.serving.client.methods import Methods
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Pages of the site that stand elsewhere in the repository.
@@ -52,9 +54,11 @@ def _relink(link, folder, place):
 
 
 def _reference():
-    """A directive of mkdocstrings for every public name, by module."""
+    """A directive of mkdocstrings for every public name, the client's too, by module."""
     lines = []
-    names = sorted(bert_tf.PUBLIC.items(), key=lambda item: item[1])
+    names = {**dict.fromkeys(client.__all__, client.__name__), "Methods": Methods.__module__,
+             **bert_tf.PUBLIC}
+    names = sorted(names.items(), key=lambda item: item[1])
     for module, items in itertools.groupby(names, key=lambda item: item[1]):
         lines += ["", f"## {module}", ""]
         lines += [f"::: {module}.{name}\n" for name, _ in items]

@@ -64,6 +64,10 @@ def test_the_list_names_every_format(capsys):
     assert code == 0
     assert all(name in printed.out for name in FORMATS)
     assert printed.out.count("keras_hub") == len(keras_hub.BACKBONES)
+    assert re.search(r"^gte .*\n +hf +masked LM, encoder, classifier, tags$", printed.out,
+                     re.MULTILINE)
+    assert re.search(r"^big_bird +hf +in only, as a bert: next sentence, ", printed.out,
+                     re.MULTILINE)
     assert re.search(r"^gpt2 .*(\n .*)*\n +keras_hub +language model$", printed.out, re.MULTILINE)
 
 

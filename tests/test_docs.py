@@ -3,6 +3,7 @@
 import importlib.util
 import pathlib
 import re
+import types
 
 import pytest
 import yaml
@@ -21,8 +22,8 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda loader, name, node: name)
 
 
-def _command_line():
-    spec = importlib.util.spec_from_file_location("command_line", DOCS / "command_line.py")
+def _module(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -36,7 +37,7 @@ def _pages(nav):
 
 def test_the_page_of_the_command_line_is_what_the_parsers_say(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    page = _command_line().page()
+    page = _module("command_line").page()
     assert (DOCS / "command_line.md").read_text() == page, "try `make docs`"
     assert re.findall(r"^## (\w+)$", page, flags=re.M) == list(cli.COMMANDS)
 
@@ -52,7 +53,7 @@ def test_what_has_nothing_by_default_shows_no_default():
 
 
 def test_every_flag_of_a_command_is_in_its_table():
-    module = _command_line()
+    module = _module("command_line")
     parser = module.find_parser("pretrain")
     table = "\n".join(module.table(parser))
     flags = [flag for action in parser._actions for flag in action.option_strings]
@@ -62,7 +63,7 @@ def test_every_flag_of_a_command_is_in_its_table():
 
 
 def test_the_page_says_the_default_of_each_command():
-    module = _command_line()
+    module = _module("command_line")
     found = {command: re.findall(r"--num_processes.*\(default: (.*)\)",
                                  "\n".join(module.table(module.find_parser(command))))
              for command in ("create_data", "predict")}
@@ -107,6 +108,13 @@ def test_the_glossary_names_what_keras_hub_has():
               for code in re.findall(r"`([^`]+)`", row[3]) for name in re.findall(r"\w+", code)}
     assert len(theirs) > 30
     assert theirs - words == set()
+
+
+def test_the_reference_has_the_client_and_its_methods():
+    place = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="api.md"))
+    page = _module("hooks").on_page_markdown("", place, None, None)
+    for name in ("Client", "AsyncClient", "RequestError", "Tls", "methods.Methods"):
+        assert f"::: bert_tf.serving.client.{name}\n" in page
 
 
 @pytest.mark.long

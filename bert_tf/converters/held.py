@@ -1,6 +1,6 @@
 """What of each family every format holds: the table of `convert --list`."""
 
-from bert_tf.converters.hf_classes import MODELS
+from bert_tf.converters.hf_classes import MODELS, READ_ONLY
 from bert_tf.family_defaults import FAMILIES, FAMILY_DEFAULTS
 
 # In the order of `hf_classes` where there are several.
@@ -17,9 +17,10 @@ _OTHERS = {
 }
 
 
-def _of_hf(family):
-    kinds = [task.get("sentence_task") or task["task"] for task, _, _ in MODELS[family]]
-    return ", ".join(_NAMES[kind] for kind in kinds)
+def _of_hf(classes):
+    """Name what classes of transformers hold, each once: a family has several for some."""
+    kinds = [task.get("sentence_task") or task["task"] for task, _, _ in classes]
+    return ", ".join(dict.fromkeys(_NAMES[kind] for kind in kinds))
 
 
 def table():
@@ -27,12 +28,14 @@ def table():
     rows = [("family", "format", "in and out")]
     for family in FAMILIES:
         rows.append((family, "bert_tf", "every task"))
-        rows.append(("", "hf", _of_hf(family)))
+        rows.append(("", "hf", _of_hf(MODELS[family])))
         if family != "gpt":
             tied = FAMILY_DEFAULTS[family].get("masked_lm_head") == "tied"
             rows.append(("", "sentence_transformers", "vectors and vectors of tokens" if tied else
                          "vectors, weights and vectors of tokens"))
         rows += [("", name, held[family]) for name, held in _OTHERS.items() if family in held]
+    rows += [(name, "hf", f"in only, as a bert: {_of_hf(classes)}")
+             for name, classes in READ_ONLY.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     return "\n".join(f"{family:{widths[0]}}  {name:{widths[1]}}  {held}".rstrip()
                      for family, name, held in rows)

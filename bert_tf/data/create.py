@@ -138,9 +138,10 @@ def make_examples(config, ready=lambda: None):
         raise BertTfError(explain(f"no text in {', '.join(inputs)}", "sentences"))
     tokens = {name: split["num_tokens"] for name, split in splits.items()}
     held_out = tokens["eval"] / max(1, sum(tokens.values()))
-    if progress and held_out > 2 * config.holdout > 0:
-        print_note(f"{held_out:.0%} of the text is held out, since it has few documents: a blank "
-                   "line ends one, with --split none each line is one", file=sys.stderr)
+    if progress and config.holdout and not 0 < held_out <= 2 * config.holdout:
+        much = f"{held_out:.0%}" if held_out else "none"
+        print_note(f"{much} of the text is held out, since it has few documents: a blank line "
+                   "ends one, with --split none each line is one", file=sys.stderr)
     used, text = map(sum, zip(*(shard["used_tokens"] for shard in shards), strict=True))
     if progress and text - used > _MUCH_UNUSED * text:
         shorter = "" if config.split == "sentences" else "--split sentences or "

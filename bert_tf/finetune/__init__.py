@@ -8,7 +8,8 @@
 
 Tasks with files of their own: cola mrpc sst2 stsb qqp mnli qnli rte wnli (GLUE), nsmc, polarity,
 squad_v1 squad_v2 korquad, conll, klue_ner klue_nli klue_sts. For tables of your own (TSV, CSV or
-JSONL): classify pair regress tag span, and rank, of queries and passages in any usual form.
+JSONL): classify pair regress tag span, and rank embed sparse multi_vector, of queries and passages
+in any usual form.
 
 Every learning rate and number of epochs is tried with one seed, the best with all --seeds. Of each
 training the best epoch is kept, of all trainings the best model, by the task's metric on --dev.

@@ -223,13 +223,16 @@ def test_text_that_the_vocabulary_does_not_know_is_told(tmp_path, vocab, capsys,
     assert not (data / "manifest.json").exists()
 
 
-def test_how_much_is_held_out_of_few_documents(run, tmp_path, write_file, capsys):
-    (path,) = [write_file("one.txt", "\n\n".join(
+@pytest.mark.parametrize("between, held_out, told", [
+    ("\n\n", 2, r"[45]\d%"),  # at least two are, and two are not
+    ("\n", 0, "none")])
+def test_how_much_is_held_out_of_few_documents(run, write_file, capsys, between, held_out, told):
+    path = write_file("one.txt", between.join(
         "\n".join(f"The {word} fox {number}." for number in range(8))
-        for word in ("quick", "brown", "lazy", "old")))]
+        for word in ("quick", "brown", "lazy", "old")))
     made = run(input=path, holdout=0.05, progress=True, format="full_sentences", pairs=None)
-    assert made["splits"]["eval"]["num_documents"] == 2  # at least two are, and two are not
-    assert re.search(r"note: [45]\d% of the text is held out, since it has few documents: a blank "
+    assert made["splits"]["eval"]["num_documents"] == held_out
+    assert re.search(f"note: {told} of the text is held out, since it has few documents: a blank "
                      "line ends one", capsys.readouterr().err)
 
 

@@ -30,10 +30,10 @@ __all__ = ["AsyncClient", "Client", "RequestError", "Tls", "VectorCode"]
 
 
 class Client(Methods):
-    __doc__ = f"""A client whose methods wait. Threads may share it; over REST processes that fork,
-    too.
+    """A client whose methods wait. Threads may share it; over REST processes that fork, too."""
 
-    {Methods.__doc__}"""
+    # What reads the source alone, as the page of the API is made, finds the rest with `Methods`.
+    __doc__ = f"{__doc__}\n\n    {Methods.__doc__}"
 
     def __enter__(self):
         return self
@@ -105,10 +105,9 @@ class Client(Methods):
 
 
 class AsyncClient(Methods):
-    __doc__ = f"""A client whose methods are awaited, all in one event loop.
+    """A client whose methods are awaited, all in one event loop."""
 
-    {Methods.__doc__}"""
-
+    __doc__ = f"{__doc__}\n\n    {Methods.__doc__}"
     _asynchronous = True
 
     async def __aenter__(self):
