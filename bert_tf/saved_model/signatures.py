@@ -1,7 +1,7 @@
 """The signatures of a served model: text in, numbers out, with everything between in the graph.
 
 Every output has the batch as its first axis and a fixed rank; floats are float32. Real tokens alone
-are computed, however long others of the batch are, but of prompts that are continued padding, too.
+are computed, however long others of the batch are; where prompts are continued, padding as well.
 Text is raw, or split into morphemes by the caller where the tokenizer was trained so
 (`morphemes.pretokenize`). After a row's end come 0 and `""`; `num_tokens` and `num_masks` are their
 numbers.
