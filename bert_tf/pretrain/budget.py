@@ -92,7 +92,7 @@ class BudgetRun:
         from bert_tf.tokenization.load import TokenizerSource
         from bert_tf.tokenization.morphemes import pretokenize
 
-        values = {**recipe.OPTIONS, **self._objective(), **recipe.by_text(size, self.given.hours),
+        values = {**recipe.OPTIONS, **recipe.by_text(size, self.given.hours),
                   "dtype": "bfloat16" if computes_bfloat16() else "float32"}
         candidates = self._candidates(values)
         given = self.given.vocab or (self.given.init and read_model(self.given.init).tokenizer)
@@ -140,14 +140,6 @@ class BudgetRun:
         return {"options": {name: value for name, value in chosen.items()
                             if getattr(self.given, name) is None},
                 "rates": {each.name: rate for each, rate in rates.items()}, "told": told}
-
-    def _objective(self):
-        """The recipe's, where nothing is given that speaks of another."""
-        given = self.given
-        suits = self.family == recipe.FAMILY and not (
-            given.objective or self.fixed_config or given.causal_fraction
-            or given.masked_lm_first == 0)
-        return recipe.OBJECTIVE if suits else {}
 
     def _text(self):
         """Bytes of text, and its tokens, about."""

@@ -62,16 +62,14 @@ def test_an_analyser_that_is_missing_is_told_before_anything_is_measured(choose,
 
 def test_what_is_chosen(choose, measured, capsys):
     (options, config), _ = choose()
-    assert (options.preset, options.format, options.dtype) == (
-        "mini", "full_sentences", "bfloat16")
-    assert (options.objective, options.masked_lm_first) == ("rtd", 0.75)
+    assert (options.preset, options.objective, options.format, options.dtype) == (
+        "mini", "mlm", "full_sentences", "bfloat16")
     assert (options.batch_size, options.max_seq_length, options.masked_lm_prob,
             options.learning_rate, options.vocab_size) == (32, 64, 0.2, 1e-3, 8000)
     assert 20_000 < options.train_steps < 32_000 and options.warmup_steps == (
         options.train_steps // 10)
     assert config.family == "modernbert" and config.hidden_dropout_prob == 0
-    assert [(each.preset, each.objective) for each, _, _ in measured] == [
-        (size, objective) for size in ("tiny", "mini", "small") for objective in ("mlm", "rtd")]
+    assert [each.preset for each, _, _ in measured] == ["tiny", "mini", "small"]
     assert all(each.hidden_dropout_prob == 0 for _, each, _ in measured)
     printed = capsys.readouterr().out
     assert "4 x 256" in printed and f"--train_steps {options.train_steps}" in printed
@@ -87,8 +85,7 @@ def test_steps_are_of_both_trainings(choose, monkeypatch):
 
     masked, replaced = steps(objective="mlm"), steps(objective="rtd")
     assert masked == pytest.approx(4 * replaced, rel=0.01)
-    assert steps() == pytest.approx(replaced / (0.75 / 4 + 0.25), rel=0.01)
-    assert steps(masked_lm_first=0.5) == pytest.approx(replaced / (0.5 / 4 + 0.5), rel=0.01)
+    assert steps(masked_lm_first=0.75) == pytest.approx(replaced / (0.75 / 4 + 0.25), rel=0.01)
 
 
 def test_a_size_without_memory_is_not_chosen(choose, measured, monkeypatch, capsys):
@@ -113,16 +110,15 @@ def test_a_size_without_memory_is_not_chosen(choose, measured, monkeypatch, caps
     {"learning_rate": 5e-4, "dtype": "float32", "masked_lm_prob": 0.15},
     {"preset": "small", "max_seq_length": 32, "objective": "mlm+sop"},
     {"batch_tokens": 1000, "train_steps": 77, "warmup_steps": 3}, {"family": "gpt"},
-    {"family": "electra", "objective": "rtd"}, {"causal_fraction": 0.25}, {"masked_lm_first": 0.0},
+    {"family": "electra", "objective": "rtd"}, {"causal_fraction": 0.25},
+    {"objective": "rtd", "masked_lm_first": 0.75},
     {"family": "bert", "split": "none"}, {"vocab_size": 300, "format": "doc_sentences"}])
 def test_what_is_given_wins(choose, given):
     (options, _), _ = choose(**given)
     for name, value in given.items():
         assert getattr(options, name) == value
-    masked = given.keys() & {"family", "causal_fraction", "masked_lm_first"}
-    usual = "mlm" if masked else "rtd"
     expected = {"gpt": ("lm", "full_sentences")}.get(given.get("family"), (
-        given.get("objective", usual), given.get("format", "segment_pair" if given.get(
+        given.get("objective", "mlm"), given.get("format", "segment_pair" if given.get(
             "objective") == "mlm+sop" else "full_sentences")))
     assert (options.objective, options.format) == expected
 
@@ -180,7 +176,7 @@ def test_what_is_measured_is_what_will_be_trained(choose, measured, write_file):
     measured.clear()
     (options, _), _ = choose(family="modernbert", optimizer="lion", warmup_steps=20_000,
                              preset="tiny")
-    assert (options.learning_rate, options.objective) == (1e-4, "rtd")
+    assert (options.learning_rate, options.objective) == (1e-4, "mlm")
     assert measured[0][0].train_steps > 20_000 and measured[0][2] == 8000
     assert choose(family="electra")[0][0].objective == "rtd"
 
