@@ -96,8 +96,8 @@ def write(checkpoint, path):
     config, left = checkpoint.config, []
     if checkpoint.task["task"] == "replaced_tokens" and not any(
             each["task"] == "replaced_tokens" for each, *_ in MODELS[config.family]):
-        left = [f"the heads: transformers has no class of {config.family} for replaced tokens, so "
-                "that the encoder alone is written"]
+        left = [f"head and generator: transformers has no class of {config.family} for replaced "
+                "tokens, so that the encoder alone is written"]
         checkpoint = encoder_of(checkpoint)
     with checksums.new_folder(path) as temporary:
         if checkpoint.task.get("generator"):

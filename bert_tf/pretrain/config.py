@@ -33,7 +33,8 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
 
     objective: str | None = option(
         None, "what is predicted (default: mlm+nsp for bert, mlm+sop for albert, where --format "
-              "has pairs; rtd for electra and deberta; lm for gpt, gpt2 and qwen3; else mlm)",
+              "has pairs; rtd for electra, deberta and with --masked_lm_first; lm for gpt, gpt2 "
+              "and qwen3; else mlm)",
         choices=OBJECTIVES)
     max_seq_length: int | None = MakeExamplesOptions.redefined("max_seq_length", None, 128)
     format: str | None = MakeExamplesOptions.redefined("format", None)
