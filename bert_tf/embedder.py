@@ -22,7 +22,7 @@ from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.token_vectors import TokenVectors
-from bert_tf.shapes import check_finite
+from bert_tf.shapes import check_finite, check_weights
 from bert_tf.storage import checksums, files, hub, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
@@ -213,6 +213,7 @@ def loaded(path, task=None, dtype=None):
         if hasattr(model, "problem"):
             raise UsageError(predicts(path))
         model, says_length = from_pretrained(path, task, **options), False
+    check_weights(model, path)
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is None:
         raise NoTextError(takes_no_text(path, model.text_read_otherwise))

@@ -45,3 +45,16 @@ def check_finite(numbers, what):
     if not np.isfinite(numbers).all():
         raise BertTfError(explain(f"{what} that are not finite",
                                   "a model that was trained without overflow"))
+
+
+def check_weights(model, path):
+    """Raise BertTfError where a weight of a Keras model is NaN or infinite.
+
+    Of such a model what is predicted need not show it: the largest of NaN is the first label.
+
+    Args:
+        model: a Keras model, such as was read from `path`.
+        path: begins the message.
+    """
+    for weight in model.weights:
+        check_finite(weight.numpy(), f"{path}: {weight.path} holds numbers")

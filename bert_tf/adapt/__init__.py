@@ -10,8 +10,9 @@ the model's tokenizer gives it; each begins as the mean of the pieces it replace
 one piece stay so. --drop_unused leaves out pieces that the text does not have: its vectors stay the
 same, to the bit. Then the model is trained on the text, as pretrain does with --init; with
 --only_new_pieces the new pieces' rows and the masked-LM head alone, so that text without new pieces
-keeps its vectors. What was an embedder or has another head stays one, with its options. Stop it at
-any moment and run the same command again: it resumes.
+keeps its vectors. A sparse encoder, which weighs pieces, keeps the weights of those that stay. What
+was an embedder or has another head stays one, with its options. Stop it at any moment and run the
+same command again: it resumes.
 """
 
 import contextlib

@@ -28,7 +28,7 @@ class VocabularyOptions(Options):
            "WordPiece", NATURAL, metavar="N")
     drop_unused: bool = option(
         False, "leave out the pieces that do not occur in the text, after new ones were added; the "
-               "text's vectors stay the same to the bit")
+               "text's vectors stay the same to the bit; a sparse encoder's lose these pieces")
     keep_at_least: int = option(
         1, "with --drop_unused: how often a piece must occur to stay; above 1 the text's vectors "
            "change", POSITIVE, metavar="COUNT")
@@ -52,7 +52,8 @@ class AdaptConfig(VocabularyOptions, PretrainingOptions, SeedOptions, TrainWrite
         None, "optimizer steps; 0: only the vocabulary is changed", NATURAL, otherwise=10_000)
     only_new_pieces: bool = option(
         False, "with --new_pieces: train the rows of these and the masked-LM head alone; texts "
-               "without a new piece keep their vectors to the bit")
+               "without a new piece keep their vectors to the bit; a sparse encoder's gain these "
+               "pieces")
     batch_size: int | None = option(
         None, "examples a step over all replicas (default: 32)", POSITIVE)
     learning_rate: float | None = option(

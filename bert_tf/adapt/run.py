@@ -15,7 +15,7 @@ from bert_tf.converters.checkpoint import Tensors
 from bert_tf.converters.formats import read_model
 from bert_tf.data.documents import expand_inputs, spool_if_claimed
 from bert_tf.data.skipped import excluded_file
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, explain, print_note
 from bert_tf.models.find import model_files
 from bert_tf.models.trained_rows import rows_alone
 from bert_tf.pretrain.complete import FAMILY_OBJECTIVES, complete
@@ -23,6 +23,7 @@ from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version
 from bert_tf.storage import checksums, files, manifest
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.training.loop import check_split
 from bert_tf.training.run_folder import RunFolder
 
@@ -67,6 +68,11 @@ class AdaptationRun(RunFolder):
             mark = self.claim(inputs)
         adapted = self.adapt(checkpoint, inputs, mark)
         print("\n".join(told(adapted)), flush=True)
+        pieces = adapted["pieces"]
+        if checkpoint.task["task"] == SparseEmbedder.saved_as and (
+                pieces["added"] or pieces["dropped"]):
+            print_note("this sparse encoder weighs pieces: every text can have weights of those "
+                       "that were added, and none of those that were dropped; build its index anew")
         if not options.train_steps:
             return None, {}, self.export(mark), adapted
         training = _Training(*self.pretraining(checkpoint, self.path("start")), self.strategy,

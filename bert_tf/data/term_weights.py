@@ -1,7 +1,6 @@
 """Rarity of every token in a corpus, for weighted means of token vectors."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import tqdm
@@ -10,8 +9,7 @@ from bert_tf.data.documents import read_documents
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.packing import pack
-
-_BATCH = 1024  # texts that are held at a time
+from bert_tf.tokenization.texts import text_batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +74,9 @@ def learn_term_weights(texts, tokenizer, seq_length=128, progress=False):
     if isinstance(texts, (str, bytes)):
         raise UsageError(explain("one text as a corpus", "an iterable of texts"))
     counter = TermCounter(len(tokenizer.vocabulary))
-    texts = iter(texts)
     with tqdm.tqdm(desc="counting tokens", unit=" texts", unit_scale=True,
                    disable=not progress) as bar:
-        while batch := list(itertools.islice(texts, _BATCH)):
+        for batch in text_batches(texts):
             pieces = tokenizer.tokenize(pretokenize(tokenizer, batch))
             packed = pack(tokenizer.vocabulary, [pieces], seq_length, fixed=False)
             counter.add(packed["input_word_ids"], packed["input_mask"])

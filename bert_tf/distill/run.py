@@ -37,7 +37,7 @@ from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.training.best import BEST, best_weights
 from bert_tf.training.config import TrainConfig, keras_policy
-from bert_tf.training.loop import train
+from bert_tf.training.loop import check_split, train
 from bert_tf.training.memory import MODEL, explained_want_of_memory, let_go
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
@@ -131,6 +131,7 @@ class DistillationRun(RunFolder):
     def train(self, texts):
         """Train, then write the model folder and the results."""
         options, started = self.options, time.monotonic()
+        check_split(self.train_config(1), self.strategy)
         policy = keras_policy(options.dtype)
         with explained_want_of_memory(_TEACHER):
             teacher = load_teacher(options.teacher, dtype=policy, seed=options.seed)

@@ -217,9 +217,13 @@ def _relevance(where, value):
     try:
         if isinstance(value, float) and not value.is_integer():
             raise ValueError
-        return int(value)
+        relevance = int(value)
+        if abs(relevance) >= 10**9:  # gains are added as floats
+            raise ValueError
+        return relevance
     except (TypeError, ValueError, OverflowError):
-        raise BertTfError(explain(f"{where}: relevance {value!r}", "a whole number")) from None
+        raise BertTfError(explain(f"{where}: relevance {value!r}", "a whole number of at "
+                                  "most 9 digits")) from None
 
 
 def _listed(where, value):

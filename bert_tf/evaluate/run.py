@@ -35,6 +35,7 @@ from bert_tf.models.pretrained import CONFIG, TASK, says_read_otherwise, takes_n
 from bert_tf.options import current_name
 from bert_tf.saved_model.ops import check_processor
 from bert_tf.saved_model.source import RESULTS, read_results
+from bert_tf.shapes import check_weights
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import find_task, make_type
@@ -140,7 +141,9 @@ class Evaluation(OutputFolder):
             signatures = tf.saved_model.load(model).signatures
             predictions = task_type.predict_served(signatures, about, examples)
         else:
-            predictions = task_type.predict(_load(folder, task_type, about), examples)
+            loaded = _load(folder, task_type, about)
+            check_weights(loaded, options.model)
+            predictions = task_type.predict(loaded, examples)
         metrics = task_type.metrics(examples, predictions)
         notes = task_type.notes(examples, predictions, metrics)
         notes += trained_on_notes(self.run, examples)

@@ -13,6 +13,7 @@ from bert_tf.models.pretrained import CHECKPOINT, READ_OTHERWISE
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.saved_model.int8_weights import Int8Weights
 from bert_tf.saved_model.quantize import MAX_LOSS, int8_weights
+from bert_tf.shapes import check_weights
 from bert_tf.storage import variables
 from bert_tf.tasks.embedding.signature import calibrated, served_pooling
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
@@ -177,7 +178,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_
             calibration, max_loss, max_terms, temperature, top_p: as of `save.export_saved_model`.
 
     Raises:
-        BertTfError: a file is missing or damaged.
+        BertTfError: a file is missing or damaged, or a weight is not finite.
         UsageError: an option or the tokenizer does not fit the model.
     """
     shapes = variables.VariableReader(os.path.join(model_folder, CHECKPOINT)).shapes
@@ -191,6 +192,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_
     # Not the mixed policy: casting the kernels at every request would take longer than a short
     # text. LayerNorm and the embeddings are float32 all the same.
     model = from_pretrained(model_folder, dtype="float32" if dtype == "int8" else dtype, **options)
+    check_weights(model, model_folder)
     encoder_of(model).backbone.padding_free = True
     preprocessor = getattr(model, "preprocessor", None)
     try:

@@ -36,10 +36,12 @@ def learn_new_pieces(tokenizer, counts, number, progress=False):
         progress: show a bar.
 
     Returns:
-        list of str, none in the vocabulary, in the order in which they were learned.
+        list of str, none in the vocabulary, in the order in which they were learned. With them no
+        word of `counts` is unknown that was known before.
     """
     vocabulary = tokenizer.vocabulary
     symbols, lengths, weights, unknown = _split(tokenizer, counts)
+    unknown_before = {word for word, _ in unknown}
     pieces, size = list(vocabulary.tokens), len(vocabulary) + number
     characters = _new_characters(unknown, vocabulary, number // 3)
     while True:
@@ -59,7 +61,7 @@ def learn_new_pieces(tokenizer, counts, number, progress=False):
         symbols, lengths, weights, unknown = [], [], [], still_unknown
         characters = _new_characters(unknown, vocabulary.with_tokens(pieces), size - len(pieces))
         if not characters:
-            return pieces[len(vocabulary):]
+            return _harmless(pieces[len(vocabulary):], tokenizer, counts, unknown_before)
 
 
 def split_piece(piece, vocabulary):
@@ -138,6 +140,24 @@ def _split(tokenizer, counts):
             if len(word.decode()) <= tokenizer.max_characters_per_word:
                 unknown.append((word.decode(), counts[word]))
     return symbols, lengths, weights, unknown
+
+
+def _harmless(new, tokenizer, counts, unknown_before):
+    """Leave out those new pieces after which no piece goes on in a word that was known.
+
+    That happens where the vocabulary lacks single characters: `go` is taken first, and of `going`,
+    which was `g ##oing`, is `ing` left.
+    """
+    old = tokenizer.vocabulary.tokens
+    while True:
+        now = tokenizer.with_tokens([*old, *new])
+        lost = [word for word, _ in _split(now, counts)[3] if word not in unknown_before]
+        if not lost:
+            return new
+        ways = [longest_pieces(word, now.vocabulary)[0] for word in lost]
+        # The last new one on each; one without any would be that of before, which ended.
+        harmful = {next(number for number in reversed(way) if number >= len(old)) for way in ways}
+        new = [piece for number, piece in enumerate(new, len(old)) if number not in harmful]
 
 
 def _new_characters(unknown, vocabulary, most):

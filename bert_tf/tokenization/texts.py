@@ -6,6 +6,7 @@ import re
 from bert_tf.errors import UsageError, explain
 
 _SHOWN = 40  # characters of a value in an error
+_AT_ONCE, _CHARACTERS = 1024, 1 << 22  # texts that are held at a time, and their characters
 # What ends a sentence without a blank after it.
 _IDEOGRAPHIC_END = re.compile(r"""[。！？]["'”’」』）]*\s*\Z""")
 
@@ -52,6 +53,22 @@ def text_list(texts, name="texts"):
         return [value.decode(errors="replace") if isinstance(value, bytes) else value
                 for value in listed]
     return listed
+
+
+def text_batches(texts):
+    """Yield lists of the texts of an iterable, each as many as memory has space for.
+
+    That is some number of them, or fewer where they are long, as documents of `.jsonl` may be.
+    """
+    batch, size = [], 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if len(batch) == _AT_ONCE or size >= _CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def after_blanks(lines):

@@ -4,8 +4,6 @@ What a tokenizer tries on the way matters, too: which pieces have to stay beside
 is different for each kind.
 """
 
-import itertools
-
 import numpy as np
 import tensorflow as tf
 
@@ -16,11 +14,10 @@ from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.new_pieces import longest_pieces
 from bert_tf.tokenization.sentence_piece import WORD, SentencePieceTokenizer
 from bert_tf.tokenization.sentence_piece_model import NORMAL, UNIGRAM, read_model
+from bert_tf.tokenization.texts import text_batches
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX
 from bert_tf.tokenization.word_counts import WordPieceWords
-
-_AT_ONCE = 4096  # texts
 
 
 def check_trims(tokenizer):
@@ -69,8 +66,7 @@ class PieceCounts:
 
     def add_all(self, texts):
         """Count the texts of an iterable, some at a time; return self."""
-        texts = iter(texts)
-        while batch := list(itertools.islice(texts, _AT_ONCE)):
+        for batch in text_batches(texts):
             self.add(batch)
         return self
 

@@ -19,7 +19,7 @@ import textwrap
 import numpy as np
 
 from bert_tf import cli
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.visualization.source import add_model_flag, load_encoder
 from bert_tf.visualization.static_page import element, table, write_page
@@ -107,11 +107,17 @@ def compare_poolings(encoder, tokenizer, pairs, wanted, seq_length=None, weights
 
     Returns: list of dicts `{"pooling", "layer", "spearman", "pearson"}`, the best Spearman first,
         of equal ones the best Pearson.
+
+    Raises:
+        BertTfError: all pairs have the same number.
     """
     from bert_tf.tasks.base.regression_metrics import regression_metrics
 
     texts = [*(pair.text_a for pair in pairs), *(pair.text_b for pair in pairs)]
     labels = [pair.label for pair in pairs]
+    if len(set(labels)) == 1:
+        raise BertTfError(explain(f"{len(pairs)} pairs, all with the label {labels[0]}, which "
+                                  "correlates with nothing", "two different labels or more"))
     scores = []
     for (pooling, layer), found in embed(encoder, tokenizer, texts, wanted, seq_length,
                                          weights).items():

@@ -2,9 +2,7 @@
 
 import tempfile
 
-import numpy as np
-
-from bert_tf.errors import BertTfError, explain
+from bert_tf.shapes import check_weights
 from bert_tf.visualization.tokenizers import open_tokenizer
 
 MODEL = ("model or run folder, a checkpoint of any format that convert reads, or a version that "
@@ -31,10 +29,7 @@ def load_encoder(path, **options):
         UsageError: no model of any format, or a SavedModel whose weights cannot be told apart.
     """
     encoder, tokenizer = _load(path, options)
-    for weight in encoder.weights:
-        if not np.isfinite(weight.numpy()).all():
-            raise BertTfError(explain(f"{path}: {weight.path} holds NaN or infinite numbers",
-                                      "a model with finite weights"))
+    check_weights(encoder, path)
     return encoder, tokenizer
 
 

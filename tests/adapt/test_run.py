@@ -85,6 +85,22 @@ def test_the_head_of_a_sparse_encoder_learns_with_it(words, learns, folder, unex
     assert all((before[part] != after[part]).any() == learns for part in heads)
 
 
+@pytest.mark.parametrize("words", [("--drop_unused",), ("--new_pieces", "9")])
+def test_a_sparse_encoder_keeps_the_weights_of_the_pieces_that_stay(words, folder, unexported,
+                                                                    capsys):
+    own = from_pretrained(str(folder / "embedder"))
+    before, name = SparseEmbedder(own.config, preprocessor=own.preprocessor, seed=4), words[0][2:]
+    before.save_pretrained(str(folder / f"{name}_of"))
+    run(folder, name, *words, "--train_steps", "0", model=f"{name}_of")
+    assert "note: this sparse encoder weighs pieces" in capsys.readouterr().out
+    after = from_pretrained(str(folder / name))
+    kept = {*after.preprocessor.tokenizer.vocabulary.tokens}
+    kept &= {*own.preprocessor.tokenizer.vocabulary.tokens}
+    first, second = ({piece: weight for piece, weight in model.sparse("the a").items()
+                      if piece in kept} for model in (before, after))
+    assert len(first) > 5 and second == pytest.approx(first, abs=1e-5)
+
+
 def test_new_pieces_alone_learn(folder, unexported, eager):
     words = [*TRAIN, "--only_new_pieces", "--weight_decay", "0.5", "--learning_rate", "0.01"]
     result = run(folder, "alone", *words)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.data import term_weights
 from bert_tf.data.term_weights import TermCounter, learn_term_weights, read_texts
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -63,7 +62,7 @@ def test_brute_force(texts, batch):
 
 
 def test_a_stream_is_read_in_batches(tokenizer, monkeypatch):
-    monkeypatch.setattr(term_weights, "_BATCH", 2)
+    monkeypatch.setattr("bert_tf.tokenization.texts._AT_ONCE", 2)
     whole = learn_term_weights(TEXTS * 3, tokenizer)
     tokenized = []
 

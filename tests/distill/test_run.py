@@ -164,6 +164,14 @@ def test_what_is_refused(words, code, message, folder, capsys, eager, monkeypatc
     assert (found, error.count("error: ")) == (code, 1) and message in error, error
 
 
+def test_a_batch_that_does_not_divide_is_refused_before_the_teacher_is_read(folder):
+    options = complete(distill.DistillConfig(
+        teacher="teacher", input="texts", output_dir="run", batch_size=64))
+    replicas = types.SimpleNamespace(num_replicas_in_sync=3)
+    with pytest.raises(UsageError, match="batch_size=64 over 3 replicas"):
+        run_module.DistillationRun(options, replicas).train({})
+
+
 def test_a_text_is_left_to_train_on(folder):
     options = complete(distill.DistillConfig(
         teacher="teacher", input="texts", output_dir="run", dev=0.999))

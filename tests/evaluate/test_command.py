@@ -4,6 +4,7 @@ import json
 import shutil
 import types
 
+import numpy as np
 import pytest
 from sentiment import config, examples, options, tokenizer, write_table
 from sklearn import metrics
@@ -199,6 +200,17 @@ def test_a_model_folder_without_a_reader_gets_one(folder, tmp_path, eager):
         str(tmp_path / "plain"), tokenizer())
     assert measure(tmp_path, "plain", tmp_path / "out", "--data", str(folder / "data.tsv")) == 0
     assert len(lines_of(tmp_path / "out")) == 40
+
+
+def test_a_model_whose_training_diverged_is_refused(folder, tmp_path, capsys, eager):
+    """The metrics would be those of a model that has learned nothing."""
+    model = Classifier(config(num_hidden_layers=1), LABELS, seed=4,
+                       preprocessor=TextPreprocessor(tokenizer(), 8))
+    weight = model.encoder.weights[0]
+    weight.assign(np.full(weight.shape, np.nan))
+    model.save_pretrained(str(tmp_path / "nan"))
+    assert measure(tmp_path, "nan", tmp_path / "out", "--data", str(folder / "data.tsv")) == 1
+    assert f"nan: {weight.path} holds numbers that are not finite" in capsys.readouterr().err
 
 
 def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys, eager):

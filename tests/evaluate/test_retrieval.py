@@ -47,7 +47,8 @@ def folder(tmp_path_factory):
                          '{"_id": "q3", "text": "none"}\n',
         "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td3\t1\nq2\td4\t2\nq2\td1\t0\n",
         "trec.txt": "q1 0 d1 1\nq2 0 d3 1\nq2 0 d4 2\nq1 0 d1 1\n",
-        "twice.txt": "q1 0 d1 2\nq1 0 d3 1\nq1 0 d1 0\n"}
+        "twice.txt": "q1 0 d1 2\nq1 0 d3 1\nq1 0 d1 0\n",
+        "huge.txt": f"q1 0 d1 1{309 * '0'}\n"}
     for name, text in made.items():
         (folder / name).write_text(text)
     reads = {"preprocessor": TextPreprocessor(tokenizer(), 16), "seed": 4}
@@ -262,6 +263,8 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
     ('{"id": "q1", "text": "end"}', ("--qrels", "twice.txt"), 1,
      "twice.txt line 3: the passage 'd1' has relevance 0 to the query 'q1', but 2 in twice.txt "
      "line 1; expected one judgement"),
+    ('{"id": "q1", "text": "end"}', ("--qrels", "huge.txt"), 1,
+     f"huge.txt line 1: relevance '1{309 * '0'}'; expected a whole number of at most 9 digits"),
     ('{"id": "q1", "text": "end"}', ("--qrels", "qrels.tsv", "--label_column", "a"), 2,
      "--label_column with --qrels; omit it"),
     ('{"query": "end", "positive": "a"}', ("--task", "rank"), 2, "--corpus is for --task retr"),

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 from harness import mirrored
-from tiny_model import TEXTS, Traced, export_once, save_model
+from tiny_model import MODELS, TEXTS, Traced, export_once, save_model
 
 import bert_tf
+from bert_tf.embedder import loaded as load_keras
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.layers.inference import layer_norm_for_inference
 from bert_tf.saved_model.served_layer_norm import served_layer_norm
@@ -146,3 +147,15 @@ def test_what_is_not_finite_is_refused(made_once):
         weight.assign(np.full(weight.shape, np.nan))
     with pytest.raises(BertTfError, match="the model gives a label that is not finite"):
         predictor({"text_a": ["a"], "text_b": ["b"]})
+
+
+@pytest.mark.parametrize("load", [bert_tf.Predictor, load_keras])
+def test_a_model_whose_training_diverged_is_refused(load, tmp_path):
+    """A tagger's results would not show it: no entities."""
+    make_tokenizer, make_model, _ = MODELS["tagger"]
+    model = make_model(make_tokenizer())
+    weight = model.encoder.weights[0]
+    weight.assign(np.full(weight.shape, np.nan))
+    model.save_pretrained(str(tmp_path / "model"))
+    with pytest.raises(BertTfError, match=f"model: {weight.path} holds numbers that are not fin"):
+        load(str(tmp_path / "model"))

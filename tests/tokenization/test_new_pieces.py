@@ -155,3 +155,11 @@ def test_of_unknown_words_the_pieces_that_there_are_stay_whole():
     old = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "hello", *letters, *("##" + c for c in letters)]))
     assert learn_new_pieces(old, {b"helloX": 5, b"helloY": 4}, 6) == [
         "##X", "##Y", "helloX", "helloY"]
+
+
+def test_what_was_known_stays_so_where_single_characters_are_no_pieces():
+    """As in a vocabulary that lost what a text did not have: `going` was `g ##oing`."""
+    old = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "g", "##o", "##oing", "##n", "##e"]))
+    counts = {b"go": 9, b"going": 1, b"gone": 3}
+    assert "go" in learn_new_pieces(old, {b"go": 9, b"gone": 3}, 9)
+    assert learn_new_pieces(old, counts, 9) == ["##ne", "gone"]

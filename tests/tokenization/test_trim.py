@@ -56,6 +56,14 @@ def test_an_unknown_word_stays_unknown():
     assert check(tokenizer, texts).vocabulary.tokens == [*SPECIAL_TOKENS, "a", "ab", "b", "##bc"]
 
 
+def test_long_texts_are_counted_one_at_a_time(monkeypatch):
+    monkeypatch.setattr("bert_tf.tokenization.texts._CHARACTERS", 4)
+    counts, counted = PieceCounts(Tokenizer(Vocabulary([*SPECIAL_TOKENS, "a"]))), []
+    monkeypatch.setattr(counts, "add", counted.append)
+    counts.add_all(["a a a", "a a a a", "a"])
+    assert counted == [["a a a"], ["a a a a"], ["a"]]
+
+
 @settings(max_examples=5, deadline=None)
 @given(merges=st.lists(st.tuples(st.sampled_from("abcĠ"), st.sampled_from("abc")), min_size=1,
                        max_size=4, unique=True), more=st.randoms(use_true_random=False),

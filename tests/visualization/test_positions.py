@@ -63,4 +63,4 @@ def test_a_model_whose_training_diverged_is_refused(tmp_path, capsys):
     model.save_pretrained(tmp_path / "model", tokenizer())
     assert cli.run(visualize.main, ["positions", "--model", str(tmp_path / "model"), "--output",
                                     str(tmp_path / "p.png")]) == 1
-    assert f"model: {weight.path} holds NaN or infinite numbers" in capsys.readouterr().err
+    assert f"model: {weight.path} holds numbers that are not finite" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from tiny_encoder import CONFIG, SENTENCES, cosine, encoder, save, sentence_vect
 
 from bert_tf import cli, visualize
 from bert_tf.data.term_weights import learn_term_weights
+from bert_tf.errors import BertTfError
 from bert_tf.tasks.base.examples import TextExample
 from bert_tf.visualization.ranking import compare_poolings, rank, write_ranking_page
 from bert_tf.visualization.vectors import choices, embed
@@ -74,6 +75,12 @@ def test_spearman_is_that_of_the_cosines_of_single_sentences():
             assert score["spearman"] == pytest.approx(stats.spearmanr(gold, cosines).statistic)
     told = [score["spearman"] for score in scores]
     assert told == sorted(told, reverse=True) and len(set(told)) > 5
+
+
+def test_labels_that_are_all_the_same_compare_nothing():
+    pairs = [TextExample(str(number), *pair[:2], 1.0) for number, pair in enumerate(PAIRS)]
+    with pytest.raises(BertTfError, match="7 pairs, all with the label 1.0"):
+        compare_poolings(encoder(), tokenizer(), pairs, choices(CONFIG, layers=[0]))
 
 
 def test_weights_are_those_of_the_corpus():
