@@ -38,8 +38,8 @@ from finetune_rows import (
 )
 from peers import ngrams
 
-from bert_tf.embedder import model_digest
 from bert_tf.finetune.results import spread
+from bert_tf.models.find import model_digest
 from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.split import split_examples
 from bert_tf.tasks.registry import find_task, read_task

@@ -1,6 +1,5 @@
 """Vectors of texts by a model at a path: ours, of other formats, or a SavedModel."""
 
-import hashlib
 import os
 
 import numpy as np
@@ -15,7 +14,6 @@ from bert_tf.models.find import (
     SPLADE_POOLING,
     find_model,
     gives_token_vectors,
-    model_files,
 )
 from bert_tf.models.pretrained import TASK, takes_no_text
 from bert_tf.predictor import Predictor
@@ -23,7 +21,7 @@ from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.token_vectors import TokenVectors
 from bert_tf.shapes import check_finite, check_weights
-from bert_tf.storage import checksums, files, hub, manifest
+from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
@@ -176,32 +174,6 @@ def retriever_of(path):
     # PyLate's have no module that pools, either.
     return Embedder if any(kind in modules for kind in ("Pooling", "StaticEmbedding")) else (
         TokenEmbedder)
-
-
-def deciding_files(path):
-    """Return the paths of the files that decide what a model gives, sorted."""
-    found = find_model(path)
-    if found.kind in SERVED:
-        folders = [found.path, os.path.join(found.path, "variables"), found.folder]
-    else:
-        folders = [found.folder]
-    if found.kind == "sentence_transformers":  # a module each, such as its dense layer
-        folders += [os.path.join(found.folder, name) for name in files.list_folder(found.folder)
-                    if files.is_folder(os.path.join(found.folder, name))]
-    paths = [os.path.join(folder, name)
-             for folder in folders for name in files.list_folder(folder)]
-    paths = hub.without_others(path, found.path, list(filter(files.is_file, paths)))
-    return paths or model_files(path)
-
-
-def model_digest(path):
-    """Return a digest of a model's files and their names, the same wherever its folder is."""
-    digest = hashlib.blake2b(digest_size=16)
-    for file in deciding_files(path):
-        name = os.path.basename(file)
-        of_file = checksums.EDITED.get(name) or manifest.digest_file(file)
-        digest.update(f"{name} {of_file}\n".encode())
-    return digest.hexdigest()
 
 
 def loaded(path, task=None, dtype=None):

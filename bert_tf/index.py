@@ -19,6 +19,7 @@ import sys
 from bert_tf import cli
 from bert_tf.data.table_options import CorpusOptions
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.models.find import model_digest
 from bert_tf.options import POSITIVE, REQUIRED, SeedOptions, WriteOptions, option, takes
 from bert_tf.retrieval.codes import PRECISIONS
 from bert_tf.storage import files, hub, locks
@@ -65,7 +66,6 @@ def build_index(config):
         UsageError: options contradict each other or the model, or another index is there.
         BertTfError: the corpus is damaged or empty, or a vector is not finite.
     """
-    from bert_tf.embedder import model_digest
     from bert_tf.index_kinds import kind_of_model
     from bert_tf.retrieval import build_index as builder
     from bert_tf.retrieval.corpus import read_corpus
@@ -125,8 +125,6 @@ def _of_queries(kind, index, model):
 
 
 def _check_model(index, model):
-    from bert_tf.embedder import model_digest
-
     if model_digest(model) != index.manifest["options"].get("model_digest"):
         raise UsageError(explain(
             f"{model} is not the model that {index.folder} was built by",

@@ -25,8 +25,13 @@ from bert_tf.data.table_form import TableForm
 from bert_tf.data.table_options import CorpusOptions
 from bert_tf.data.text_copies import text_hashes
 from bert_tf.errors import BertTfError, UsageError, explain, print_note
+from bert_tf.models.find import model_digest
 from bert_tf.options import POSITIVE, REQUIRED, Range, SeedOptions, WriteOptions, option, takes
+from bert_tf.retrieval.bm25 import Bm25
+from bert_tf.retrieval.corpus import read_corpus
+from bert_tf.retrieval.fusion import reciprocal_rank_fusion
 from bert_tf.retrieval.negatives import SAMPLINGS, NegativeRule
+from bert_tf.retrieval.search import of_length_1, rescored, search
 from bert_tf.storage import files, locks, manifest, staging
 
 _RECORD, _WORK = ".manifest.json", ".vectors"  # after the output's name
@@ -84,8 +89,6 @@ def mine_negatives(config):
     paths = files.expand(config.corpus)
     options = {name: value for name, value in config.stored().items() if name != "output"}
     if config.model is not None:
-        from bert_tf.embedder import model_digest
-
         options["model_digest"] = model_digest(config.model)
     record = config.output + _RECORD
     inputs = [config.input, *paths]
@@ -133,13 +136,6 @@ def _work(output):
 
 class _Mining:
     def __init__(self, config, paths, digest, work):
-        from bert_tf.retrieval.bm25 import Bm25
-        from bert_tf.retrieval.corpus import read_corpus
-        from bert_tf.retrieval.fusion import reciprocal_rank_fusion
-        from bert_tf.retrieval.search import of_length_1, rescored, search
-
-        self.of_length_1, self.rescored, self.search_vectors = of_length_1, rescored, search
-        self.fuse = reciprocal_rank_fusion
         self.config, self.rule, self.notes = config, config.rule(), []
         self.read_corpus = functools.partial(read_corpus, form=config.form(),
                                              columns=config.columns())
@@ -205,8 +201,8 @@ class _Mining:
         code = stored_codes(None, "float32", None)["float32"]
         self.vectors = Codes(shards, "float32", code.decode)
         texts = list(dict.fromkeys(text for each in self.positives.values() for text in each))
-        self.of_positive = dict(zip(texts, self.of_length_1(embedder.vectors(texts)), strict=True))
-        self.of_queries = self.of_length_1(embedder.vectors(list(self.positives), "query"))
+        self.of_positive = dict(zip(texts, of_length_1(embedder.vectors(texts)), strict=True))
+        self.of_queries = of_length_1(embedder.vectors(list(self.positives), "query"))
 
     def lines(self):
         """Return the lines of the output."""
@@ -233,10 +229,10 @@ class _Mining:
         if self.config.model is None:
             return by_bm25
         vectors = self.of_queries[start:start + len(queries)]
-        scores, rows = self.search_vectors(vectors, self.vectors, depth, "dot")
+        scores, rows = search(vectors, self.vectors, depth, "dot")
         if by_bm25 is not None:
-            rows = self.fuse([rows, by_bm25[1]], depth)[1]
-            ordered = self.rescored(vectors, rows, self.vectors.__getitem__)
+            rows = reciprocal_rank_fusion([rows, by_bm25[1]], depth)[1]
+            ordered = rescored(vectors, rows, self.vectors.__getitem__)
             scores = np.array([[known.get(row, -np.inf) for row in of_query]
                                for of_query, known in zip(rows, (
                                    dict(zip(of_query, values, strict=True)) for values, of_query

@@ -38,14 +38,10 @@ def _indexes(folders):
     """The indexes that the page searches, or None."""
     if not folders:
         return None
+    from bert_tf.models.find import model_digest
     from bert_tf.retrieval.served_indexes import ServedIndexes
 
-    def digest(folder):
-        from bert_tf.embedder import model_digest
-
-        return model_digest(folder)
-
-    return ServedIndexes(folders, digest)
+    return ServedIndexes(folders, model_digest)
 
 
 if __name__ == "__main__":

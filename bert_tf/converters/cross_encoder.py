@@ -9,7 +9,7 @@ import dataclasses
 import os
 
 from bert_tf.converters import logit_score
-from bert_tf.converters.dense_module import read_checked
+from bert_tf.converters.dense_module import read_checked, read_modules
 from bert_tf.converters.hf_reading import OPTIONS
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import ABOUT_MODULES, MODULES
@@ -34,17 +34,17 @@ def scoring(checkpoint, folder):
     """
     if not about_of(folder)[1]:
         return checkpoint
-    source, modules = _modules(folder)
+    source = os.path.join(folder, MODULES)
+    modules = read_modules(source) if files.exists(source) else []
     kinds, task = [_kind(module["type"]) for module in modules], checkpoint.task["task"]
     if kinds in ([], logit_score.MODULES[:1]):
         return checkpoint
     if kinds == logit_score.MODULES and task == "language_model":
-        paths = [module.get("path") for module in modules]
-        if paths[0] != "" or not isinstance(paths[1], str):
-            raise UsageError(explain(f"{source}: the paths {paths!r}", "'' and a folder beside it"))
+        if modules[0]["path"]:
+            raise UsageError(explain(f"{source}: path {modules[0]['path']!r} of Transformer", "''"))
         read_checked(os.path.join(folder, OPTIONS), {"transformer_task": "text-generation",
                                                      "module_output_name": logit_score.LOGITS})
-        return logit_score.as_classifier(checkpoint, files.inside(folder, paths[1]))
+        return logit_score.as_classifier(checkpoint, files.inside(folder, modules[1]["path"]))
     said = f"{source}: pairs are scored by {', '.join(module['type'] for module in modules)}"
     if task == "classifier":
         raise UsageError(explain(said, "Transformer of sentence-transformers alone"))
@@ -85,17 +85,6 @@ def about_of(folder):
     path = os.path.join(folder, ABOUT_MODULES)
     about = files.read_json_object(path) if files.exists(path) else {}
     return path, about if about.get("model_type") == "CrossEncoder" else {}
-
-
-def _modules(folder):
-    """Return the path of the list of modules and that, empty where there is none."""
-    source = os.path.join(folder, MODULES)
-    modules = files.read_json(source) if files.exists(source) else []
-    if not isinstance(modules, list) or not all(
-            isinstance(module, dict) and isinstance(module.get("type"), str)
-            for module in modules):
-        raise UsageError(explain(f"{source} names no modules", "a list of type and path"))
-    return source, modules
 
 
 def _kind(stated):

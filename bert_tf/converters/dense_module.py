@@ -1,4 +1,4 @@
-"""Modules of sentence-transformers: their options, and the weights of a `Dense`."""
+"""Modules of sentence-transformers: their list and options, and the weights of a `Dense`."""
 
 import json
 import os
@@ -16,6 +16,17 @@ _ONLY = {**OF_VECTORS, "use_residual": False}
 _ACTIVATIONS = {"Identity": "linear", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu"}
 _DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
 _PACKAGES = ("sentence_transformers.", "pylate.")
+
+
+def read_modules(source):
+    """Return the list of modules in a file, dicts with a `type` and a `path`; UsageError for
+    another content."""
+    modules = files.read_json(source)
+    if not isinstance(modules, list) or not all(
+            isinstance(module, dict) and isinstance(module.get("type"), str)
+            and isinstance(module.get("path"), str) for module in modules):
+        raise UsageError(explain(f"{source} names no modules", "a list of type and path"))
+    return modules
 
 
 def kind_of(stated, source):

@@ -13,7 +13,7 @@ import string
 
 from bert_tf.converters import hf_safetensors, safetensors_file, weight_files
 from bert_tf.converters.checkpoint import Tensors, check_shapes
-from bert_tf.converters.dense_module import activation_of
+from bert_tf.converters.dense_module import CONFIG, activation_of, read_checked
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import MULTI_VECTOR_MASK
 from bert_tf.storage import files
@@ -29,11 +29,10 @@ TYPES = {"Transformer": "sentence_transformers.base.modules.transformer",
          "Normalize": "sentence_transformers.base.modules.normalize"}
 ABOUT = {"model_type": "MultiVectorEncoder", "similarity_fn_name": "maxsim"}
 LENGTHS = ("query_length", "document_length", "query_expansion")  # in the options of the encoder
-_CONFIG = "config.json"
 _KERNEL, _WEIGHT = "cls/projection/kernel", "linear.weight"
 _TOKENS = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
-_DENSE = {**_TOKENS, "bias": False, "use_residual": False,
-          "activation_function": "torch.nn.modules.linear.Identity"}
+_DENSE = {**_TOKENS, "bias": False, "use_residual": False}
+_ACTIVATION = "torch.nn.modules.linear.Identity"
 _MASK = {"skiplist_tasks": ["document"], "keep_only_token_ids": None}
 _PREFIXES = {"query": "query_prefix", "document": "document_prefix"}
 _EXPANSION = ("strategy", "attend", "token", "length")
@@ -142,10 +141,11 @@ def check_expansion(config, task, source):
 def write_module(name, folder, checkpoint):
     """Write the files of a module after the encoder's into a folder that exists."""
     values = {"Dense": {"in_features": checkpoint.config.hidden_size,
-                        "out_features": checkpoint.task["dim"], **_DENSE},
+                        "out_features": checkpoint.task["dim"], **_DENSE,
+                        "activation_function": _ACTIVATION},
               MULTI_VECTOR_MASK: {"skiplist_words": checkpoint.task["skiplist"], **_MASK},
               "Normalize": _TOKENS}[name]
-    files.write_json(os.path.join(folder, _CONFIG), values)
+    files.write_json(os.path.join(folder, CONFIG), values)
     if name == "Dense":
         safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), Tensors(
             {_WEIGHT: checkpoint.tensors.shapes[_KERNEL][::-1]},
@@ -221,9 +221,9 @@ def _read_skiplist(folders, about, source):
         words = about.get("skiplist_words")
         return list(string.punctuation) if words is None else _words(
             words, f"{source}: skiplist_words")
-    source = os.path.join(folders[1], _CONFIG)
-    values = _checked(source, _MASK)
-    _checked(os.path.join(folders[2], _CONFIG), _TOKENS)
+    source = os.path.join(folders[1], CONFIG)
+    values = read_checked(source, _MASK)
+    read_checked(os.path.join(folders[2], CONFIG), _TOKENS)
     return _words(values.get("skiplist_words") or [], f"{source}: skiplist_words")
 
 
@@ -247,8 +247,11 @@ def _with_prefixes(prompts, about, source):
 
 def _read_projection(folder, encoder):
     """The length of a vector, and all tensors with that of the projection."""
-    source = os.path.join(folder, _CONFIG)
-    units = _checked(source, _DENSE).get("out_features")
+    source = os.path.join(folder, CONFIG)
+    values = read_checked(source, _DENSE)
+    units, act = values.get("out_features"), values.get("activation_function")
+    if activation_of(str(act)) != "Identity":
+        raise UsageError(explain(f"{source}: activation_function={act!r}", json.dumps(_ACTIVATION)))
     if type(units) is not int or units < 1:
         raise UsageError(explain(f"{source}: out_features={units!r}", "an integer from 1 on"))
     theirs = weight_files.read_folder(folder)
@@ -260,15 +263,3 @@ def _projected(encoder, theirs):
     """The tensors of an encoder's `Checkpoint`, and of the projection."""
     return Tensors(encoder.tensors.shapes | {_KERNEL: theirs.shapes[_WEIGHT][::-1]},
                    lambda name: theirs[_WEIGHT].T if name == _KERNEL else encoder.tensors[name])
-
-
-def _checked(source, only):
-    """The object in a file; UsageError for a key with another value than `only` has."""
-    values = files.read_json_object(source) if files.exists(source) else {}
-    for key, right in only.items():
-        stated = values.get(key)
-        if key == "activation_function" and stated is not None:
-            stated, right = (activation_of(str(value)) for value in (stated, right))
-        if stated != right and (stated is not None or key == "activation_function"):
-            raise UsageError(explain(f"{source}: {key}={values.get(key)!r}", json.dumps(right)))
-    return values

@@ -26,6 +26,7 @@ from bert_tf.converters.dense_module import (
     kind_of,
     read_checked,
     read_dense,
+    read_modules,
     write_dense,
 )
 from bert_tf.converters.hf_reading import OPTIONS
@@ -174,12 +175,7 @@ def write(checkpoint, path):
 
 def _read_modules(path, source):
     """`(their kinds, their folders)` in order."""
-    modules = files.read_json(source)
-    right = isinstance(modules, list) and all(
-        isinstance(module, dict) and isinstance(module.get("type"), str)
-        and isinstance(module.get("path"), str) for module in modules)
-    if not right:
-        raise UsageError(explain(f"{source} names no modules", "a list of type and path"))
+    modules = read_modules(source)
     kinds = [kind_of(module["type"], source) for module in modules]
     usual = ["Transformer", "Pooling", *["Dense"] * kinds.count("Dense"), "Normalize"]
     encoder = kinds in (usual, usual[:-1])
@@ -192,8 +188,6 @@ def _read_modules(path, source):
                                  f"{SPLADE_POOLING}; {sparse_routes.ROUTER}; or Transformer and "
                                  f"Dense, perhaps {MULTI_VECTOR_MASK} and Normalize"))
     for module in modules:
-        if os.path.isabs(module["path"]) or ".." in module["path"].split("/"):
-            raise UsageError(explain(f"{source}: path {module['path']!r}", "a folder beside it"))
         files.inside(path, os.path.join(module["path"], CONFIG))
     return kinds, [os.path.join(path, module["path"]) if module["path"] else path
                    for module in modules]

@@ -9,7 +9,7 @@ import os
 
 from bert_tf.converters import safetensors_file, weight_files
 from bert_tf.converters.checkpoint import Tensors, check_shapes
-from bert_tf.converters.dense_module import kind_of
+from bert_tf.converters.dense_module import CONFIG, kind_of
 from bert_tf.converters.hf_safetensors import write_tokenizer_of
 from bert_tf.converters.splade import PACKAGE
 from bert_tf.errors import UsageError, explain
@@ -26,15 +26,14 @@ _TABLE = "SparseStaticEmbedding"
 _MODELS = ("MLMTransformer", "Transformer")
 _TENSOR, _OURS = "weight", "cls/query/term_weights"
 _ROUTER_TYPE = f"sentence_transformers.models.{ROUTER}"
-_CONFIG = "config.json"
 
 
 def read(folder):
     """Return `(kinds, folders, table_folder)`: of a document's modules, and of a query's table.
 
     Raises:
-        BertTfError: a file is missing or damaged.
-        UsageError: other routes, or a module outside the folder.
+        BertTfError: a file is missing or damaged, or a module outside the folder.
+        UsageError: other routes.
     """
     source = os.path.join(folder, ROUTES)
     about = files.read_json_object(source)
@@ -51,10 +50,8 @@ def read(folder):
     parameters = about.get("parameters") or {}
     if not isinstance(parameters, dict) or parameters.get("route_mappings"):
         raise UsageError(explain(f"{source}: parameters={parameters!r}", "no route_mappings"))
-    names = [*structure["document"], *structure["query"]]
-    if any(os.path.isabs(name) or ".." in name.split("/") for name in names):
-        raise UsageError(explain(f"{source}: modules {', '.join(names)}", "folders beside it"))
-    *folders, table = (os.path.join(folder, name) for name in names)
+    *folders, table = (files.inside(folder, name) for name in (
+        *structure["document"], *structure["query"]))
     return kinds["document"], folders, table
 
 
@@ -65,7 +62,7 @@ def with_table(checkpoint, folder):
         BertTfError: a file is missing or damaged.
         UsageError: not a weight for each token, or texts are tokenized otherwise.
     """
-    source = os.path.join(folder, _CONFIG)
+    source = os.path.join(folder, CONFIG)
     stated = files.read_json_object(source) if files.exists(source) else {}
     if stated.get("path") is not None:
         raise UsageError(explain(f"{source}: path={stated['path']!r}", "null, and the weights in "
@@ -100,7 +97,7 @@ def write(folder, checkpoint):
         "parameters": {"default_route": "document", "allow_empty_key": True}})
     [name] = WRITTEN["query"]
     table = files.make_folder(os.path.join(folder, name))
-    files.write_json(os.path.join(table, _CONFIG), {"frozen": False})
+    files.write_json(os.path.join(table, CONFIG), {"frozen": False})
     safetensors_file.write_file(os.path.join(table, safetensors_file.FILE),
                                 checkpoint.tensors.renamed({_TENSOR: _OURS}))
     write_tokenizer_of(checkpoint, table)

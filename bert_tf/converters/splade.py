@@ -8,6 +8,7 @@ import os
 
 from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import parameter_shapes
+from bert_tf.converters.dense_module import CONFIG
 from bert_tf.converters.hf_classes import MASKED_LM
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import SPLADE_POOLING
@@ -15,7 +16,6 @@ from bert_tf.storage import files
 from bert_tf.tasks.embedding.sparse.model import ACTIVATIONS, POOLINGS
 
 PACKAGE = "sentence_transformers.sparse_encoder.models"
-_CONFIG = "config.json"
 # Our option -> their key, what that is where it is left out, and what we compute.
 _OPTIONS = {"pooling": ("pooling_strategy", "max", POOLINGS),
             "act": ("activation_function", "relu", ACTIVATIONS)}
@@ -32,7 +32,7 @@ def read(model_folder, pooling_folder):
     if found.task["task"] != "pretraining":
         raise UsageError(explain(f"{model_folder}: {SPLADE_POOLING} over a model of the task "
                                  f"{found.task['task']!r}", "one with a masked-LM head"))
-    source = os.path.join(pooling_folder, _CONFIG)
+    source = os.path.join(pooling_folder, CONFIG)
     values, task = files.read_json_object(source), {"task": "sparse_embedder"}
     for ours, (theirs, usual, known) in _OPTIONS.items():
         task[ours] = values.get(theirs, usual)
@@ -67,7 +67,7 @@ def masked_lm_of(checkpoint):
 def write_pooling(folder, checkpoint):
     """Write `config.json` of a `SparseEmbedder`'s pooling."""
     values = {theirs: checkpoint.task[ours] for ours, (theirs, _, _) in _OPTIONS.items()}
-    files.write_json(os.path.join(folder, _CONFIG),
+    files.write_json(os.path.join(folder, CONFIG),
                      {**values, "word_embedding_dimension": checkpoint.config.vocab_size})
 
 

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from bert_tf.data.tables import composed
-from bert_tf.embedder import Embedder, TermWeigher, TokenEmbedder, deciding_files, retriever_of
+from bert_tf.embedder import Embedder, TermWeigher, TokenEmbedder, retriever_of
 from bert_tf.errors import UsageError, explain
 from bert_tf.evaluate.config import BM25
 from bert_tf.evaluate.queries import read_retrieval
@@ -17,7 +17,7 @@ from bert_tf.evaluate.run import Evaluation
 from bert_tf.evaluate.systems import Reranker, find, without
 from bert_tf.finetune.results import PREDICTIONS
 from bert_tf.finetune.trained_on import trained_on_notes
-from bert_tf.models.find import find_model
+from bert_tf.models.find import deciding_files, find_model
 from bert_tf.retrieval.bm25 import Bm25, library
 from bert_tf.retrieval.fusion import reciprocal_rank_fusion, weighted_fusion
 from bert_tf.retrieval.metrics import ranking_metrics

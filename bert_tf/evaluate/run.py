@@ -9,7 +9,6 @@ import tensorflow as tf
 from bert_tf.config import ModelConfig
 from bert_tf.converters.own_folder import own_path
 from bert_tf.data.tables import has_column
-from bert_tf.embedder import deciding_files
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.finetune.config import (
     AnswerOptions,
@@ -30,7 +29,7 @@ from bert_tf.finetune.results import (
     write_results,
 )
 from bert_tf.finetune.trained_on import trained_on_notes
-from bert_tf.models.find import EXTRA, OURS, SERVED, find_model
+from bert_tf.models.find import EXTRA, OURS, SERVED, deciding_files, find_model
 from bert_tf.models.pretrained import CONFIG, TASK, says_read_otherwise, takes_no_text
 from bert_tf.options import current_name
 from bert_tf.saved_model.ops import check_processor

@@ -1,11 +1,12 @@
-"""What kind of model is at a path: a run, a model folder, a SavedModel, a checkpoint of others."""
+"""What kind of model is at a path (a run, a SavedModel, a checkpoint of others), and its files."""
 
+import hashlib
 import os
 import typing
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.pretrained import CONFIG, TASK
-from bert_tf.storage import files, hub, variables
+from bert_tf.storage import checksums, files, hub, manifest, variables
 
 SAVED_MODEL = "saved_model.pb"
 MODULES = "modules.json"
@@ -116,6 +117,32 @@ def model_files(path):
     if not files.exists(path):
         raise BertTfError(f"cannot read {path}: no such file or folder")
     return [path]
+
+
+def deciding_files(path):
+    """Return the paths of the files that decide what a model gives, sorted."""
+    found = find_model(path)
+    if found.kind in SERVED:
+        folders = [found.path, os.path.join(found.path, "variables"), found.folder]
+    else:
+        folders = [found.folder]
+    if found.kind == "sentence_transformers":  # a module each, such as its dense layer
+        folders += [os.path.join(found.folder, name) for name in files.list_folder(found.folder)
+                    if files.is_folder(os.path.join(found.folder, name))]
+    paths = [os.path.join(folder, name)
+             for folder in folders for name in files.list_folder(folder)]
+    paths = hub.without_others(path, found.path, list(filter(files.is_file, paths)))
+    return paths or model_files(path)
+
+
+def model_digest(path):
+    """Return a digest of a model's files and their names, the same wherever its folder is."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in deciding_files(path):
+        name = os.path.basename(file)
+        of_file = checksums.EDITED.get(name) or manifest.digest_file(file)
+        digest.update(f"{name} {of_file}\n".encode())
+    return digest.hexdigest()
 
 
 def _find(path):

@@ -11,10 +11,9 @@
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow, composed, id_prefixes
-from bert_tf.embedder import model_digest
 from bert_tf.errors import BertTfError, explain
 from bert_tf.finetune.known import completed, known_options
-from bert_tf.models.find import find_model
+from bert_tf.models.find import find_model, model_digest
 from bert_tf.predict.local_runner import predict_locally
 from bert_tf.predict.measure import measure
 from bert_tf.predict.rows import Rows

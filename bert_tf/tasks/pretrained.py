@@ -105,31 +105,8 @@ def _known_as(value):
 
 
 def from_pretrained(path, task=None, config=None, **options):
-    """Read a model folder, or build a model of another task on its encoder.
-
-    Every variable of the encoder comes from the folder. A head starts with initial weights only
-    where the folder cannot hold it: another `task` than it was saved for, or other options of
-    that task, such as new `labels`. So does what `config` adds to the encoder: `bilstm=True`,
-    `pooling="dense"`. The paths of such variables are `model.fresh_variables`.
-
-        from_pretrained("runs/bert_tiny", "classifier", labels=["no", "yes"])
-
-    Args:
-        path: written by `save_pretrained`, or the folder of a finished run.
-        task: `saved_as` of one of `registry.model_classes()` to build with these weights,
-            `"encoder"` for the encoder alone; None for what was saved.
-        config: a dict of `ModelConfig` fields to change, such as `hidden_dropout_prob`.
-        options: passed on to the class, for example `dtype="mixed_bfloat16"`, `labels` of a
-            classifier, `encoder_outputs=True` of an encoder, or a `preprocessor` in place of the
-            saved one; where none was saved, it is that of the tokenizer with its defaults.
-
-    Returns: the Keras model, with `config`, `encoder` (of a task) and `save_pretrained`.
-
-    Raises:
-        BertTfError: the folder or a file in it is missing or damaged.
-        UsageError: the checkpoint lacks a variable of the model or, where the model is the one
-            saved, has further ones; all are listed.
-    """
+    """Read a model as `bert_tf.from_pretrained` does, see there; of paths a model folder or that of
+    a finished run."""
     return Saved.read(path).build(task, config, **options)
 
 

@@ -249,5 +249,5 @@ def test_a_module_that_is_not_there(copy, path):
     modules = json.loads((copy / MODULES).read_text())
     modules[1]["path"] = path
     (copy / MODULES).write_text(json.dumps(modules))
-    with pytest.raises(BertTfError, match="a folder beside it|points outside its folder"):
+    with pytest.raises(BertTfError, match="a list of type and path|points outside its folder"):
         hf_safetensors.read(str(copy))

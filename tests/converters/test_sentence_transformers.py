@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from bert_tf.converters import hf_safetensors, ours, sentence_transformers
 from bert_tf.converters.formats import read_model
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.find import find_model
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
@@ -249,8 +249,6 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
      "the modules Transformer, Pooling, LSTM"),
     ("modules.json", lambda modules: [{**modules[0], "type": "custom_st.Transformer"}, modules[1]],
      "modules.json: the module 'custom_st.Transformer'; expected a class of sentence_transformers"),
-    ("modules.json", lambda modules: [{**module, "path": "../x"} for module in modules],
-     "path '../x'"),
     ("modules.json", lambda modules: {}, "names no modules"),
     ("1_Pooling/config.json", _with(pooling_mode_cls_token=True), "pooling cls and mean"),
     ("1_Pooling/config.json", _mode("pooling_mode_weightedmean_tokens"), "weightedmean"),
@@ -275,6 +273,12 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
 def test_what_is_not_computed_is_refused_by_name(folder, file, change, message):
     with pytest.raises(UsageError, match=message):
         sentence_transformers.read(str(folder({file: change})))
+
+
+def test_a_module_outside_the_folder_is_refused(folder):
+    with pytest.raises(BertTfError, match="'../x/config.json' in .* points outside its folder"):
+        sentence_transformers.read(str(folder({"modules.json": lambda modules: [
+            {**module, "path": "../x"} for module in modules]})))
 
 
 @pytest.mark.parametrize(("module", "key", "value"), [

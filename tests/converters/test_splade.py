@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from bert_tf import cli, convert
 from bert_tf.converters import ours, sentence_transformers
 from bert_tf.embedder import TermWeigher, retriever_of
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.find import find_model
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretrained import from_pretrained
@@ -137,6 +137,13 @@ def test_other_parameters_of_a_router_are_refused(routed, parameters):
     path = routed() / "router_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "parameters": parameters}))
     with pytest.raises(UsageError, match="router_config.json: parameters=.*expected no route_map"):
+        sentence_transformers.read(str(path.parent))
+
+
+def test_a_route_out_of_the_folder_is_refused(routed):
+    path = routed() / "router_config.json"
+    path.write_text(path.read_text().replace('"query_0', '"../query_0'))
+    with pytest.raises(BertTfError, match="'../query_0_.*' in .* points outside its folder"):
         sentence_transformers.read(str(path.parent))
 
 

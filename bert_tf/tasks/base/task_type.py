@@ -10,6 +10,7 @@ import tqdm
 from bert_tf.data.task_input import by_length, in_order
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
+from bert_tf.tokenization.morphemes import analyse
 
 BATCH_TOKENS = 4096  # positions that are predicted together
 SCORE_DIGITS = 6  # of a score in predictions.jsonl
@@ -236,6 +237,34 @@ def batches_by_length(sizes, budget=_BATCH_CHARACTERS, progress=True):
         yield rows
         bar.update(len(rows))
     bar.close()
+
+
+def served_answers(signatures, name, columns, about):
+    """Yield `(row, answer)` of each row of texts, those of similar length together.
+
+    Args:
+        signatures: of the SavedModel.
+        name: of the signature that is asked.
+        columns: `{argument of the signature: list of str}`, lists of one length.
+        about: as of `TaskType.predict_served`.
+
+    Yields: the row, and a dict of arrays, its rows of the outputs.
+
+    Raises:
+        UsageError: there is no such signature.
+    """
+    if name not in signatures:
+        raise UsageError(explain(f"a SavedModel without the signature `{name}`, which takes text",
+                                 attempt="exporting the model again"))
+    if about.get("pretokenize"):
+        columns = {name: analyse(texts, progress=True) for name, texts in columns.items()}
+    for rows in batches_by_length([sum(map(len, texts)) for texts in zip(*columns.values(),
+                                                                         strict=True)]):
+        answer = signatures[name](**{name: tf.constant([texts[row] for row in rows])
+                                     for name, texts in columns.items()})
+        answer = {key: values.numpy() for key, values in answer.items()}
+        for index, row in enumerate(rows):
+            yield row, {key: values[index] for key, values in answer.items()}
 
 
 def _progress(total, shown=True):

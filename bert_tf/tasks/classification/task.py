@@ -5,19 +5,17 @@ import collections
 import textwrap
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data.tables import composed
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tasks.base.examples import CHOSEN_FROM
 from bert_tf.tasks.base.regression_metrics import regression_metrics
-from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.confusion import write_confusion
 from bert_tf.tasks.classification.metrics import classification_metrics, multi_label_metrics
 from bert_tf.tasks.classification.model import Classifier
-from bert_tf.tokenization.morphemes import analyse
 
 _SHOWN = 5  # labels in a message
 
@@ -121,20 +119,12 @@ class Classification(TaskType):
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`."""
-        if "predict" not in signatures:
-            raise UsageError(explain("a SavedModel without the signature `predict`",
-                                     attempt="exporting the model again"))
         texts = {"text_a" if self.pair else "text": [example.text_a for example in examples],
                  **({"text_b": [example.text_b for example in examples]} if self.pair else {})}
-        if about.get("pretokenize"):
-            texts = {name: analyse(column, progress=True) for name, column in texts.items()}
         predicted = np.zeros([len(examples), len(about["labels"])], np.float64)
-        sizes = [len(example.text_a) + len(example.text_b or "") for example in examples]
-        for rows in batches_by_length(sizes):
-            answer = signatures["predict"](**{name: tf.constant([column[row] for row in rows])
-                                              for name, column in texts.items()})
-            predicted[rows] = (answer["score"][:, tf.newaxis] if self.problem == "regression"
-                               else answer["probabilities"])
+        output = "score" if self.problem == "regression" else "probabilities"
+        for row, answer in served_answers(signatures, "predict", texts, about):
+            predicted[row] = answer[output]
         return [self.line(example, values, about["labels"])
                 for example, values in zip(examples, predicted, strict=True)]
 

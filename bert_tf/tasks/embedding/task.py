@@ -1,7 +1,6 @@
 """Vectors of texts: learned from queries and their texts, measured by the cosine of two."""
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data.task_input import Features
 from bert_tf.data.text_copies import normal_form
@@ -13,7 +12,7 @@ from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.served_code import served_code
-from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
 from bert_tf.tasks.embedding.crops import RandomCrops
@@ -25,7 +24,6 @@ from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.ranks import positive_ranks, products
 from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS, load_teacher
-from bert_tf.tokenization.morphemes import analyse
 
 _CUTOFFS = (1, 10)  # of the recall
 _MUCH_MISSING = 0.5  # of the texts of lists, from which on a note says it
@@ -150,7 +148,7 @@ class Embedding(TaskType):
         """See `TaskType.predict_served`; by the signature `embed`."""
         table, rows = table_of(examples, TextTable(about.get("prompts") or {}))
         vectors = [None] * len(table.texts)
-        for row, answer in served_answers(signatures, "embed", table.texts, about):
+        for row, answer in served_answers(signatures, "embed", {"text": table.texts}, about):
             vectors[row] = answer["embedding"]
         if vectors[0].ndim != 1:
             raise UsageError(explain("a SavedModel with a vector for each token",
@@ -255,30 +253,6 @@ def table_of(examples, table):
         rows.append([table.add("query" if is_query else None, first),
                      *(table.add("passage" if is_query else None, other) for other in others)])
     return table, rows
-
-
-def served_answers(signatures, name, texts, about):
-    """Yield `(row, answer)` of each text, those of similar length together.
-
-    Args:
-        signatures: of the SavedModel.
-        name: of the signature that is asked.
-        texts: list of str.
-        about: what `describe` says.
-
-    Yields: the text's place in `texts`, and a dict of arrays, the text's rows of the outputs.
-
-    Raises:
-        UsageError: there is no such signature.
-    """
-    if name not in signatures:
-        raise UsageError(f"the SavedModel has no signature {name}, which takes text")
-    texts = analyse(texts, progress=True) if about.get("pretokenize") else texts
-    for rows in batches_by_length(list(map(len, texts))):
-        answer = signatures[name](text=tf.constant([texts[row] for row in rows]))
-        answer = {key: values.numpy() for key, values in answer.items()}
-        for index, row in enumerate(rows):
-            yield row, {key: values[index] for key, values in answer.items()}
 
 
 def _lines(examples, table, rows, vectors):

@@ -1,7 +1,6 @@
 """Queries and passages: cross-encoders learn to rank them, other models are measured on it."""
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.retrieval.metrics import DEPTH, chance_notes, metrics_of_ranks
@@ -9,13 +8,12 @@ from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.served_code import served_code
-from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.ranking.candidates import Candidates
 from bert_tf.tasks.ranking.features import list_features, pair_features
 from bert_tf.tasks.ranking.losses import LOSSES
 from bert_tf.tasks.ranking.model import Ranker
-from bert_tf.tokenization.morphemes import analyse
 
 _NEGATIVES = 7  # beside each positive in training
 _DRAWN = 20  # candidates of a query that is measured and has no negatives of its own
@@ -94,20 +92,13 @@ class Ranking(TaskType):
         """See `TaskType.predict_served`; by the signature `rank`, else `embed`."""
         lists = self._candidates(examples)
         queries, passages = _columns(lists)
-        ask = next((ask for name, ask in (("rank", _ask_rank), ("embed", _ask_embed))
-                    if name in signatures), None)
-        if ask is None:
-            raise UsageError(explain("a SavedModel without the signatures `rank` and `embed`",
-                                     attempt="exporting the model again"))
-        if ask is _ask_embed:
-            prompts = about.get("prompts") or {}
-            queries, passages = ([prompted(prompts, kind, text) for text in column]
-                                 for kind, column in (("query", queries), ("passage", passages)))
-        if about.get("pretokenize"):
-            texts = list(dict.fromkeys([*queries, *passages]))
-            read = dict(zip(texts, analyse(texts, progress=True), strict=True))
-            queries, passages = ([read[text] for text in column] for column in (queries, passages))
-        return self._lines(examples, lists, ask(signatures, queries, passages))
+        if "rank" not in signatures:
+            return self._lines(examples, lists, _cosines(signatures, about, queries, passages))
+        scores = np.zeros(len(queries), np.float32)
+        for row, answer in served_answers(signatures, "rank", {
+                "query": queries, "passage": passages}, about):
+            scores[row] = answer["score"]
+        return self._lines(examples, lists, scores)
 
     def metrics(self, examples, predictions):
         """See `TaskType.metrics`: of the ranks of the positives among the candidates."""
@@ -149,23 +140,13 @@ def _columns(lists):
             [text for _, texts in lists for text in texts])
 
 
-def _ask_rank(signatures, queries, passages):
-    scores = np.zeros(len(queries), np.float32)
-    sizes = [len(query) + len(text) for query, text in zip(queries, passages, strict=True)]
-    for rows in batches_by_length(sizes):
-        scores[rows] = signatures["rank"](
-            query=tf.constant([queries[row] for row in rows]),
-            passage=tf.constant([passages[row] for row in rows]))["score"]
-    return scores
-
-
-def _ask_embed(signatures, queries, passages):
+def _cosines(signatures, about, queries, passages):
+    prompts = about.get("prompts") or {}
+    queries, passages = ([prompted(prompts, kind, text) for text in column]
+                         for kind, column in (("query", queries), ("passage", passages)))
     texts = list(dict.fromkeys([*queries, *passages]))
-    vectors = {}
-    for rows in batches_by_length(list(map(len, texts))):
-        of_texts = [texts[row] for row in rows]
-        found = signatures["embed"](text=tf.constant(of_texts))["embedding"].numpy()
-        vectors |= dict(zip(of_texts, found, strict=True))
+    vectors = {texts[row]: answer["embedding"] for row, answer in served_answers(
+        signatures, "embed", {"text": texts}, about)}
     code = served_code(signatures)
     return cosines(*(code.decode(np.stack([vectors[text] for text in column]))
                      for column in (queries, passages)))

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.data.tables import composed
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
 from bert_tf.tasks.token_classification.entities import join_units
 from bert_tf.tasks.token_classification.examples import OUTSIDE
 from bert_tf.tasks.token_classification.features import tag_features
@@ -148,18 +148,14 @@ class TokenClassification(TaskType):
         texts = [example.text for example in examples]
         if about.get("pretokenize"):
             texts = analyse(texts, progress=True)
-        for rows in batches_by_length(list(map(len, texts))):
-            answer = signatures["tag"](text=tf.constant([texts[row] for row in rows]))
-            answer = {name: values.numpy() for name, values in answer.items()}
-            for index, row in enumerate(rows):
-                starts, ends, labels, scores = (
-                    answer[name][index, :answer["num_entities"][index]]
-                    for name in ("starts", "ends", "labels", "scores"))
-                starts, ends, _ = in_original(examples[row].text, texts[row], starts, ends)
-                entities = [(int(start), int(end), label.decode(), float(score))
-                            for start, end, label, score in zip(starts, ends, labels, scores,
-                                                                strict=True)]
-                lines[row] = _line(examples[row], _tags(examples[row], entities), entities)
+        for row, answer in served_answers(signatures, "tag", {"text": texts}, about):
+            starts, ends, labels, scores = (answer[name][:answer["num_entities"]]
+                                            for name in ("starts", "ends", "labels", "scores"))
+            starts, ends, _ = in_original(examples[row].text, texts[row], starts, ends)
+            entities = [(int(start), int(end), label.decode(), float(score))
+                        for start, end, label, score in zip(starts, ends, labels, scores,
+                                                            strict=True)]
+            lines[row] = _line(examples[row], _tags(examples[row], entities), entities)
         return lines
 
     def prediction(self, example, row):

@@ -120,5 +120,5 @@ def test_models_that_cannot_rank():
     make().check_model({"task": "classifier", "problem": "regression"}, "runs/a")
     with pytest.raises(UsageError, match="--class_weights with --task rank"):
         make(class_weights=True)
-    with pytest.raises(UsageError, match="without the signatures `rank` and `embed`"):
+    with pytest.raises(UsageError, match="without the signature `embed`, which takes text"):
         make().predict_served({"predict": None}, {}, queries(2))

@@ -4,12 +4,10 @@ import collections.abc
 import dataclasses
 
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.tasks.embedding.losses.angle import angle
-from bert_tf.tasks.embedding.losses.cosent import cosent
-from bert_tf.tasks.embedding.losses.cosine import cosine
 from bert_tf.tasks.embedding.losses.distillation import margin_mse, vectors
 from bert_tf.tasks.embedding.losses.in_batch import in_batch
 from bert_tf.tasks.embedding.losses.matryoshka import matryoshka
+from bert_tf.tasks.embedding.losses.pair_scores import angle, cosent, cosine
 from bert_tf.tasks.embedding.losses.triplet import triplet
 
 

@@ -3,10 +3,11 @@
 from bert_tf.retrieval.prompts import PASSAGE, ROLES
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
 from bert_tf.shapes import check_finite
+from bert_tf.tasks.base.task_type import served_answers
 from bert_tf.tasks.embedding.from_queries import FromQueries
 from bert_tf.tasks.embedding.multi_vector.features import ReaderTable
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
-from bert_tf.tasks.embedding.task import lines_of, served_answers, table_of
+from bert_tf.tasks.embedding.task import lines_of, table_of
 
 _OPTIONS = ("dim", "query_length", "expansion")
 SIGNATURES = {role: f"{role}_vectors" for role in ROLES}
@@ -46,7 +47,7 @@ class MultiVector(FromQueries):
         vectors = [None] * len(table.texts)
         for role in ROLES:
             own = table.rows_of(role)
-            texts = [table.texts[row] for row in own]
+            texts = {"text": [table.texts[row] for row in own]}
             for row, answer in served_answers(signatures, SIGNATURES[role], texts, about):
                 vectors[own[row]] = answer["vectors"][:answer["num_vectors"]]
         return _lines(examples, table, rows, vectors)

@@ -6,10 +6,11 @@ from scipy import sparse
 from bert_tf.retrieval.prompts import QUERY, ROLES
 from bert_tf.retrieval.term_index import weights_matrix
 from bert_tf.shapes import check_finite
+from bert_tf.tasks.base.task_type import served_answers
 from bert_tf.tasks.embedding.features import RoleTable
 from bert_tf.tasks.embedding.from_queries import FromQueries
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
-from bert_tf.tasks.embedding.task import lines_of, served_answers, table_of
+from bert_tf.tasks.embedding.task import lines_of, table_of
 
 
 class SparseEmbedding(FromQueries):
@@ -41,7 +42,7 @@ class SparseEmbedding(FromQueries):
             name = "sparse_queries" if role == QUERY and "sparse_queries" in signatures else (
                 "sparse")
             own = table.rows_of(role)
-            texts = [table.texts[row] for row in own]
+            texts = {"text": [table.texts[row] for row in own]}
             for row, answer in served_answers(signatures, name, texts, about):
                 terms, weights = (answer[name][:answer["num_terms"]]
                                   for name in ("terms", "weights"))
