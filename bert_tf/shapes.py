@@ -50,7 +50,9 @@ def check_finite(numbers, what):
 def check_weights(model, path):
     """Raise BertTfError where a weight of a Keras model is NaN or infinite.
 
-    Of such a model what is predicted need not show it: the largest of NaN is the first label.
+    Of such a model what is predicted need not show it: the largest of NaN is the first label. What
+    reads a model to predict, to measure, to draw or to export asks here; `from_pretrained` alone
+    does not, so that such a model can be looked at.
 
     Args:
         model: a Keras model, such as was read from `path`.

@@ -23,7 +23,7 @@ _NODES = {"Template", "Output", "TemplateData", "Name", "NSRef", "Const", "Assig
 # Texts by which a template shows what it does with them: around the first ones is all that
 # `str.strip` takes away, then what a template may take away alone.
 _WHITE = "".join(filter(str.isspace, map(chr, range(0x3001))))
-_AROUND = ((_WHITE + _WHITE[::-1],) * 2, ("\n", " "), (" ", "\n"))
+_AROUND = ((_WHITE + _WHITE[::-1],) * 2, *((each, each) for each in _WHITE))
 _PROBES = (*((a + "<Frage & 'q'> {{ 1 }} 질문" + a, b + "Antwort \"b\"\\n <b>답</b>." + b)
              for a, b in _AROUND),
            ("x" * 300 + "?", "y. " * 100), ("\u2042", ""), ("", "\u2042"), ("", ""))

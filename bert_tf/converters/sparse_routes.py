@@ -50,7 +50,7 @@ def read(folder):
     parameters = about.get("parameters") or {}
     if not isinstance(parameters, dict) or parameters.get("route_mappings"):
         raise UsageError(explain(f"{source}: parameters={parameters!r}", "no route_mappings"))
-    *folders, table = (files.inside(folder, name) for name in (
+    *folders, table = (files.inside(folder, str(name)) for name in (
         *structure["document"], *structure["query"]))
     return kinds["document"], folders, table
 

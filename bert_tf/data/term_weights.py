@@ -9,7 +9,7 @@ from bert_tf.data.documents import read_documents
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.packing import pack
-from bert_tf.tokenization.texts import text_batches
+from bert_tf.tokenization.texts import in_batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def learn_term_weights(texts, tokenizer, seq_length=128, progress=False):
     counter = TermCounter(len(tokenizer.vocabulary))
     with tqdm.tqdm(desc="counting tokens", unit=" texts", unit_scale=True,
                    disable=not progress) as bar:
-        for batch in text_batches(texts):
+        for batch in in_batches(texts):
             pieces = tokenizer.tokenize(pretokenize(tokenizer, batch))
             packed = pack(tokenizer.vocabulary, [pieces], seq_length, fixed=False)
             counter.add(packed["input_word_ids"], packed["input_mask"])

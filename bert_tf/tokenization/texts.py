@@ -55,15 +55,16 @@ def text_list(texts, name="texts"):
     return listed
 
 
-def text_batches(texts):
+def in_batches(texts):
     """Yield lists of the texts of an iterable, each as many as memory has space for.
 
-    That is some number of them, or fewer where they are long, as documents of `.jsonl` may be.
+    That is some number of them, or fewer where they are long, as documents of `.jsonl` may be. What
+    is no text is left for whoever reads them to refuse.
     """
     batch, size = [], 0
     for text in texts:
         batch.append(text)
-        size += len(text)
+        size += len(text) if isinstance(text, (str, bytes)) else 0
         if len(batch) == _AT_ONCE or size >= _CHARACTERS:
             yield batch
             batch, size = [], 0

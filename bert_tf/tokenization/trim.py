@@ -14,7 +14,7 @@ from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.new_pieces import longest_pieces
 from bert_tf.tokenization.sentence_piece import WORD, SentencePieceTokenizer
 from bert_tf.tokenization.sentence_piece_model import NORMAL, UNIGRAM, read_model
-from bert_tf.tokenization.texts import text_batches
+from bert_tf.tokenization.texts import in_batches
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX
 from bert_tf.tokenization.word_counts import WordPieceWords
@@ -66,7 +66,7 @@ class PieceCounts:
 
     def add_all(self, texts):
         """Count the texts of an iterable, some at a time; return self."""
-        for batch in text_batches(texts):
+        for batch in in_batches(texts):
             self.add(batch)
         return self
 

@@ -49,6 +49,7 @@ def test_any_text_is_written():
 @pytest.mark.parametrize("source", [
     QUERY, "", QUERY + DOCUMENT * 2, DOCUMENT + PAIR, QUERY * 2, "{{ messages }}",
     "{{ messages[1].content.lstrip() }}" + DOCUMENT, QUERY + "{{ messages[2].content.rstrip() }}",
+    "{{ messages[1].content.strip('\\r') }}" + DOCUMENT,
     "{{ messages[1].content.strip('\n') }}" + DOCUMENT, "{{ messages[1].content | trim('\t') }}" +
     DOCUMENT, QUERY + "{{ messages[2].content.strip(' \n') }}",
     "{{ (messages[1].content ~ messages[2].content) | trim }}",

@@ -98,3 +98,5 @@ def test_no_corpus(tokenizer):
         learn_term_weights([], tokenizer)
     with pytest.raises(UsageError, match="one text as a corpus"):
         learn_term_weights("a a b", tokenizer)
+    with pytest.raises(UsageError, match=r"texts\[1\] is None"):
+        learn_term_weights(["a", None], tokenizer)

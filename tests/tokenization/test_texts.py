@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bert_tf.errors import UsageError
-from bert_tf.tokenization.texts import text_batches, text_list
+from bert_tf.tokenization.texts import in_batches, text_list
 
 TEXTS = ["one", "é 영화", ""]
 
@@ -72,6 +72,6 @@ def test_batches_have_fewer_texts_where_these_are_long(monkeypatch):
     monkeypatch.setattr("bert_tf.tokenization.texts._AT_ONCE", 3)
     monkeypatch.setattr("bert_tf.tokenization.texts._CHARACTERS", 10)
     long = "a" * 12
-    assert [*text_batches(["a", "b", "c", "d", long, long, "e"])] == [
+    assert [*in_batches(["a", "b", "c", "d", long, long, "e"])] == [
         ["a", "b", "c"], ["d", long], [long], ["e"]]
-    assert [*text_batches([])] == []
+    assert [*in_batches([])] == []
