@@ -2,13 +2,14 @@
 
     python tests/saved_model/c_api.py < REQUEST
 
-reads `{"saved_model": DIR, "libraries": [FILE, …], "requests": [[SIGNATURE, {INPUT: VALUES}], …]}`
-and answers with a list, one `{OUTPUT: {"shape": […], "values": […]}}` a request, or
-`{"code": CODE, "error": MESSAGE}`. VALUES are nested lists, or `{"shape": […], "values": […]}`
-where those cannot tell the shape. Bytes that are no text come, as in TF Serving's REST API, as
-`{"b64": BASE64}`. Only ctypes and numpy: neither `tensorflow` nor `tensorflow_text` is imported, so
-that an op which no listed library registers is an error here as it is in the server. Functions and
-struct layouts: `tensorflow/c/*.h` in the wheel; field numbers: `meta_graph.proto`.
+reads `{"saved_model": DIR, "libraries": [FILE, …], "config": {"b64": CONFIG_PROTO}, "requests":
+[[SIGNATURE, {INPUT: VALUES}], …]}` and answers with a list, one
+`{OUTPUT: {"shape": […], "values": […]}}` a request, or `{"code": CODE, "error": MESSAGE}`. VALUES
+are nested lists, or `{"shape": […], "values": […]}` where those cannot tell the shape. Bytes that
+are no text come, as in TF Serving's REST API, as `{"b64": BASE64}`. Only ctypes and numpy: neither
+`tensorflow` nor `tensorflow_text` is imported, so that an op which no listed library registers is
+an error here as it is in the server. Functions and struct layouts: `tensorflow/c/*.h` in the wheel;
+field numbers: `meta_graph.proto`.
 """
 
 import base64
@@ -41,6 +42,7 @@ _FUNCTIONS = {  # name: (result, arguments)
     "TF_Message": (_TEXT, [_POINTER]),
     "TF_LoadLibrary": (_POINTER, [_TEXT, _POINTER]),
     "TF_NewSessionOptions": (_POINTER, []),
+    "TF_SetConfig": (None, [_POINTER, _TEXT, _SIZE, _POINTER]),
     "TF_NewGraph": (_POINTER, []),
     "TF_NewBuffer": (ctypes.POINTER(_Buffer), []),
     "TF_LoadSessionFromSavedModel": (_POINTER, [_POINTER, _POINTER, _TEXT, _POINTER, _INT, _POINTER,
@@ -77,16 +79,19 @@ class Session:
     Args:
         saved_model: its folder.
         libraries: op libraries (`.so`) to load before.
+        config: a serialized ConfigProto.
     """
 
-    def __init__(self, saved_model, libraries=()):
+    def __init__(self, saved_model, libraries=(), config=b""):
         self._bind()
         for library in libraries:
             self._checked(self._c.TF_LoadLibrary, os.fsencode(library))
         self._graph = self._c.TF_NewGraph()
         meta_graph = self._c.TF_NewBuffer()
+        options = self._c.TF_NewSessionOptions()
+        self._checked(self._c.TF_SetConfig, options, config, len(config))
         self._session = self._checked(
-            self._c.TF_LoadSessionFromSavedModel, self._c.TF_NewSessionOptions(), None,
+            self._c.TF_LoadSessionFromSavedModel, options, None,
             os.fsencode(saved_model), (_TEXT * 1)(b"serve"), 1, self._graph, meta_graph)
         self.signatures = _signatures(
             ctypes.string_at(meta_graph.contents.data, meta_graph.contents.length))
@@ -223,7 +228,8 @@ def _answer(session, signature, inputs):
 
 def main():
     request = json.load(sys.stdin)
-    session = Session(request["saved_model"], request["libraries"])
+    session = Session(request["saved_model"], request["libraries"],
+                      base64.b64decode(request["config"]["b64"]))
     answers = [_answer(session, signature, inputs) for signature, inputs in request["requests"]]
     imported = {"tensorflow", "tensorflow_text"} & set(sys.modules)
     if imported:

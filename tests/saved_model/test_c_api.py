@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tiny_model import SEQ_LENGTH, TEXTS, examples
 
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, used_ops
@@ -29,8 +30,12 @@ LIBRARIES = {  # op: the library of the tensorflow-text wheel that registers it
 def run(version, libraries, requests):
     """The completed process of the harness."""
     folder = pathlib.Path(importlib.util.find_spec("tensorflow_text").origin).parent / "python/ops"
+    # Whether graphs are improved is as in this process.
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = (
+        tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"])
     request = {"saved_model": version, "libraries": [str(folder / name) for name in libraries],
-               "requests": requests}
+               "config": config.SerializeToString(), "requests": requests}
     written = json.dumps(request, default=lambda data: {"b64": base64.b64encode(data).decode()})
     return subprocess.run([sys.executable, HARNESS], input=written, text=True,
                           capture_output=True, timeout=120)
@@ -63,7 +68,7 @@ def good_inputs(export):
 def asked(exported):
     """`asked(name, dtype)` -> good requests and harmful cases, each with its answer.
 
-    All in one process, which takes seconds to start and to improve each graph.
+    All in one process, which takes seconds to start and, where it does so, to improve each graph.
     """
     @functools.cache
     def ask(name, dtype):
