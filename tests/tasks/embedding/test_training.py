@@ -32,12 +32,16 @@ PROGRAM = pathlib.Path(embedder_step.__file__)
 
 @pytest.fixture(scope="module")
 def whole():
-    return one_step(tf.distribute.get_strategy())
+    tf.config.run_functions_eagerly(True)
+    try:
+        return one_step(tf.distribute.get_strategy())
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 @pytest.mark.parametrize("replicas, accumulate_steps", [
     pytest.param(1, 4, marks=pytest.mark.long), pytest.param(2, 1, marks=pytest.mark.long), (2, 2)])
-def test_parts_and_replicas_equal_the_whole_batch(whole, replicas, accumulate_steps):
+def test_parts_and_replicas_equal_the_whole_batch(whole, eager, replicas, accumulate_steps):
     """With dropout: what an example draws depends on its place in the batch alone."""
     loss, norm, weights = one_step(
         mirrored(2) if replicas == 2 else tf.distribute.get_strategy(), accumulate_steps)
