@@ -283,31 +283,31 @@ def test_prompts_of_every_size(model):
 def test_text_is_continued_by_text(tmp_path, eager):
     words = ["the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", ".", "a", "cat"]
     tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, *words]), lower_case=True)
-    config = GPT.replace(vocab_size=len(tokenizer.vocabulary), max_position_embeddings=12)
+    config = GPT.replace(vocab_size=len(tokenizer.vocabulary), max_position_embeddings=9)
     LanguageModel(config, seed=3).save_pretrained(tmp_path / "gpt", tokenizer)
     model = from_pretrained(tmp_path / "gpt")
     texts = ["The quick brown fox", "", "the cat . " * 9]
-    found = model.generate(texts, max_new_tokens=5)
-    room = config.longest - 5
+    found = model.generate(texts, max_new_tokens=3)
+    room = config.longest - 3
     for text, added in zip(texts, found, strict=True):
         prompt = tokenizer.encode(text)[:-1]
         prompt = prompt[:1] + prompt[1:][1 - room:]
-        new = by_hand(model, prompt, 5)
+        new = by_hand(model, prompt, 3)
         if tokenizer.vocabulary.sep_id in new:
             new = new[:new.index(tokenizer.vocabulary.sep_id)]
         assert tokenizer.decode(prompt) + added == tokenizer.decode(prompt + new)
-    assert model.generate(texts[0], 5) == found[0] and model.generate([]) == []
-    assert len({model.generate("the", 4, temperature=9.0, seed=seed) for seed in range(3)}) > 1
-    drawn = {model.generate("the", 4, top_k=9, temperature=3.0, seed=seed) for seed in range(3)}
+    assert model.generate(texts[0], 3) == found[0] and model.generate([]) == []
+    assert len({model.generate("the", 3, temperature=9.0, seed=seed) for seed in range(3)}) > 1
+    drawn = {model.generate("the", 3, top_k=9, temperature=3.0, seed=seed) for seed in range(3)}
     assert len(drawn) > 2
-    options = {"max_new_tokens": 4, "top_k": 9, "temperature": 3.0, "seed": 1}
-    alike = ["the"] * 5
+    options = {"max_new_tokens": 2, "top_k": 9, "temperature": 3.0, "seed": 1}
+    alike = ["the"] * 3
     assert model.generate(alike, **options, batch_size=2) == model.generate(alike, **options)
     assert len(set(model.generate(alike, **options))) > 1  # a row's draws are its own
     seeds = list(range(len(alike)))
     own = {**options, "seed": seeds}
     assert model.generate(alike, **own, batch_size=2) == model.generate(alike, **own)
-    with pytest.raises(UsageError, match="2 seeds for 5 texts"):
+    with pytest.raises(UsageError, match="2 seeds for 3 texts"):
         model.generate(alike, seed=[1, 2], batch_size=2)
     for some in (texts, "the", []):
         with pytest.raises(UsageError, match="batch_size=0"):
@@ -315,15 +315,15 @@ def test_text_is_continued_by_text(tmp_path, eager):
     # Longer than the window: it slides.
     prompt = tokenizer.encode("the fox")[:-1][-2:]
     prompt = [tokenizer.vocabulary.cls_id, *prompt[1:]]
-    new = by_hand(model, prompt, 12)
+    new = by_hand(model, prompt, 9)
     new = new[:[*new, tokenizer.vocabulary.sep_id].index(tokenizer.vocabulary.sep_id)]
-    assert tokenizer.decode(prompt) + model.generate("the fox", 12) == tokenizer.decode(
+    assert tokenizer.decode(prompt) + model.generate("the fox", 9) == tokenizer.decode(
         prompt + new)
     model.save_pretrained(tmp_path / "again")
-    assert from_pretrained(tmp_path / "again").generate(texts, 5) == found
+    assert from_pretrained(tmp_path / "again").generate(texts, 3) == found
     with pytest.raises(UsageError, match="no tokenizer"):
         LanguageModel(GPT).generate("the")
-    assert model.generate(texts, np.int64(5)) == found
+    assert model.generate(texts, np.int64(3)) == found
     for wrong in (-1, 2.5, None):
         with pytest.raises(UsageError, match=f"max_new_tokens={wrong}"):
             model.generate("the", wrong)
