@@ -87,7 +87,7 @@ def ids_of(library, texts):
 def test_equals_the_tokenizers_library(both):
     ours, library, graph = both
     letters = "".join(character for text in CORPUS for character in text if character.isalpha())
-    texts = [*TEXTS, *CORPUS, " ".join(CORPUS), letters * 20, "a" * 999, " " * 99, "</b> " * 50]
+    texts = [*TEXTS, *CORPUS, " ".join(CORPUS), letters * 5, "a" * 999, " " * 99, "</b> " * 50]
     assert graph(texts).to_list() == ids_of(library, texts)
     assert ours.tokenize(CORPUS).to_list() == ids_of(library, CORPUS)
     assert graph(tf.constant([], tf.string)).shape[0] == 0
@@ -106,12 +106,14 @@ def test_any_text(both, texts):
 
 def test_special_tokens_around_segments(both):
     ours, library, _ = both
-    for first, second in (("the fox", "토큰 x"), ("", "b"), ("a", "")):
-        assert ours.encode(first) == library.encode(first).ids
-        assert ours.encode(first, second) == library.encode(first, second).ids
-        packed = pack(ours.vocabulary, [ours.tokenize([text]) for text in (first, second)], 64)
-        real = packed["input_mask"].numpy()[0] > 0
-        assert packed["input_word_ids"].numpy()[0][real].tolist() == ours.encode(first, second)
+    firsts, seconds = ["the fox", "", "a"], ["토큰 x", "b", ""]
+    assert ours.encode(firsts) == [library.encode(first).ids for first in firsts]
+    pairs = ours.encode(firsts, seconds)
+    assert pairs == [library.encode(*pair).ids for pair in zip(firsts, seconds, strict=True)]
+    packed = pack(ours.vocabulary, [ours.tokenize(texts) for texts in (firsts, seconds)], 64)
+    for ids, real, pair in zip(packed["input_word_ids"].numpy(),
+                               packed["input_mask"].numpy() > 0, pairs, strict=True):
+        assert ids[real].tolist() == pair
     short = pack(ours.vocabulary, [ours.tokenize(CORPUS[:1])], 8)["input_word_ids"].numpy()[0]
     assert (short[0], short[-1]) == (ours.vocabulary.cls_id, ours.vocabulary.sep_id)
     assert ours.vocabulary.num_special() == 2 and ours.vocabulary.num_special(2) == 4
