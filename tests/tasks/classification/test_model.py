@@ -64,7 +64,7 @@ def test_pairs(eager):
 
 
 @pytest.mark.parametrize("as_dataset", [False, True])
-def test_what_is_trained_on_pairs_is_a_model_of_pairs(as_dataset, tmp_path):
+def test_what_is_trained_on_pairs_is_a_model_of_pairs(as_dataset, tmp_path, eager):
     model = classifier(preprocessor=None)
     model.preprocessor = bert_tf.TextPreprocessor(make_preprocessor(16).tokenizer, 16)
     model.compile("sgd")

@@ -50,7 +50,7 @@ def test_losses_by_their_formulas(problem):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_certain_ones_are_labels(problem):
+def test_certain_ones_are_labels(problem, eager):
     model = classifier(NAMES, problem)
     model.compile(keras.optimizers.Adam(1e-3))
     numbers = np.array([0, 2, -1, 1, 0, 2], "int32")

@@ -257,7 +257,7 @@ def test_prompts_come_before_queries_and_before_what_is_searched(eager):
 
 
 @pytest.mark.parametrize("table", [False, True])
-def test_a_prompt_and_its_text_are_analysed_once(monkeypatch, table):
+def test_a_prompt_and_its_text_are_analysed_once(monkeypatch, eager, table):
     given = []
 
     def splits(parts, progress):
@@ -276,7 +276,7 @@ def test_a_prompt_and_its_text_are_analysed_once(monkeypatch, table):
     assert given == ["가나"]
 
 
-def test_a_quantized_dense_layer_is_read_as_it_was(tmp_path):
+def test_a_quantized_dense_layer_is_read_as_it_was(tmp_path, eager):
     model = make(dense={"units": 5, "act": "tanh", "use_bias": True})
     expected = model.embed(TEXTS)
     model.quantize("int8")
@@ -287,7 +287,7 @@ def test_a_quantized_dense_layer_is_read_as_it_was(tmp_path):
     np.testing.assert_allclose(again.embed(TEXTS), vectors, atol=1e-6)
 
 
-def test_special_ids_may_be_none_at_all():
+def test_special_ids_may_be_none_at_all(eager):
     model = make(mask_specials=True, special_ids=[])
     states = model.encoder(ids_of())["sequence_output"].numpy()
     mask = ids_of()["input_mask"].numpy()

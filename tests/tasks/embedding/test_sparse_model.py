@@ -43,7 +43,7 @@ def test_weights_are_those_of_the_formula(pooling, function):
     assert 0 < np.count_nonzero(expected) < expected.size
 
 
-def test_tokens_by_their_weights():
+def test_tokens_by_their_weights(eager):
     model = make()
     for text, weights, found in zip(TEXTS, model(TEXTS).numpy(), model.sparse(TEXTS), strict=True):
         assert {VOCABULARY.id(token): weight for token, weight in found.items()} == pytest.approx(
@@ -68,14 +68,14 @@ def test_a_long_text_is_cut_or_read_in_windows():
     np.testing.assert_allclose(windows([text, "a"])[0], expected, atol=1e-5)
 
 
-def test_similarity_is_the_scalar_product_after_the_prompts():
+def test_similarity_is_the_scalar_product_after_the_prompts(eager):
     model = make(prompts={"query": "a "})
     query, passage = model(["a b"]).numpy(), model(["c d"]).numpy()
     assert model.rank("b", ["c d", "b"])[1]["score"] == pytest.approx(
         min((query @ passage.T).item(), (query @ model(["b"]).numpy().T).item()), rel=1e-5)
 
 
-def test_queries_by_a_table():
+def test_queries_by_a_table(eager):
     model = make(query_table=True)
     variable = model.query_table.term_weights
     assert variable.path.endswith("cls/query/term_weights") and np.all(variable.numpy() == 1)
