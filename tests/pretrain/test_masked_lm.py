@@ -14,7 +14,7 @@ from bert_tf.pretrain.complete import complete
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.masked_lm import split_steps
 from bert_tf.pretrain.run import PretrainingRun
-from bert_tf.storage import variables
+from bert_tf.storage import files, variables
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.strategy import make_strategy
 
@@ -107,6 +107,28 @@ def test_a_stopped_run_keeps_its_masked_lm(make_run, trainings, monkeypatch, eag
     config.write_text(stated)
     make_run().finish()
     assert [folder for folder, *_ in trainings] == ["run/masked_lm", "run"]
+
+
+@pytest.mark.long
+def test_a_run_that_was_killed_in_both_trainings_has_the_same_bytes(make_run, monkeypatch, eager):
+    make_run(output_dir="whole").finish()
+    train = training.train
+    for stopped, step in (("run/masked_lm", 3), ("run", 1)):
+        def killed(*given, stopped=stopped, step=step, **options):
+            result = train(*given, **options)
+            if given[6] != stopped:
+                return result
+            files.remove(f"{stopped}/checkpoints/step_{step:08}")
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(training, "train", killed)
+            make_run(checkpoint_every=1).finish()
+    make_run(checkpoint_every=1).finish()
+    for model in ("masked_lm/model/model", "model/model"):
+        whole, again = (variables.read_variables(f"{run}/{model}") for run in ("whole", "run"))
+        assert whole.keys() == again.keys()
+        assert all(again[path].tobytes() == value.tobytes() for path, value in whole.items())
 
 
 def test_a_batch_in_tokens_stays_what_it_was_in_the_first_training(make_run, monkeypatch, eager):
