@@ -140,8 +140,9 @@ def make_examples(config, ready=lambda: None):
     held_out = tokens["eval"] / max(1, sum(tokens.values()))
     if progress and config.holdout and not 0 < held_out <= 2 * config.holdout:
         much = f"{held_out:.0%}" if held_out else "none"
-        print_note(f"{much} of the text is held out, since it has few documents: a blank line "
-                   "ends one, with --split none each line is one", file=sys.stderr)
+        ends = "" if config.split == "none" else "a blank line ends one, with --split none "
+        print_note(f"{much} of the text is held out, since it has few documents: {ends}each line "
+                   "is one", file=sys.stderr)
     used, text = map(sum, zip(*(shard["used_tokens"] for shard in shards), strict=True))
     if progress and text - used > _MUCH_UNUSED * text:
         shorter = "" if config.split == "sentences" else "--split sentences or "

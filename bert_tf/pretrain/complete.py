@@ -119,7 +119,8 @@ def complete(options):
             round(options.max_seq_length * final), 1))
     options = _name_folders(options)
     _check_length(options, config)
-    if options.objective == "rtd" and not options.init:  # before the steps that come first
+    # Before the steps that come first; that of a discriminator to start from is there.
+    if options.objective == "rtd" and (options.masked_lm_first or not options.init):
         _check_generator(options, config)
     return options, _with_pooler(options, config)
 

@@ -33,6 +33,8 @@ _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
 class Training(RunFolder):
     """Base of what trains a model for `options.objective` in its folder.
 
+    Subclasses have `tokenizer`, and `init_folder` where there is `--init`.
+
     Args:
         options: `PretrainConfig`, checked and filled in by `complete`.
         config: the `ModelConfig`; its `vocab_size` yields to the vocabulary's.
@@ -69,8 +71,7 @@ class Training(RunFolder):
         if self.has_held_out():
             held_out = self.input_data("eval", train_config)
         elif self.options.holdout:
-            print("held out: nothing, the text has too few documents (a blank line ends one, with "
-                  "--split none each line is one); there is no evaluation")
+            print("held out: nothing, the text has too few documents; there is no evaluation")
         if self.is_chief:
             print(f"devices: {devices(self.strategy)}")
         try:

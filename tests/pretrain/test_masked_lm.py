@@ -15,6 +15,9 @@ from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.masked_lm import split_steps
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.storage import files, variables
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.strategy import make_strategy
 
@@ -154,6 +157,10 @@ def test_a_generator_that_cannot_be_is_refused_before_any_step(make_run):
     pathlib.Path("odd.json").write_text(json.dumps(odd))
     with pytest.raises(UsageError, match="the generator, of .*: .*heads of 15"):
         make_run(config="odd.json")
+    tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "a"]))
+    Pretrainer(ModelConfig.from_dict(odd), None).save_pretrained("start", tokenizer)
+    with pytest.raises(UsageError, match="the generator, of .*: .*heads of 15"):
+        make_run(config=None, vocab_size=None, init="start")
 
 
 def _interrupt(*_):

@@ -257,11 +257,11 @@ def served_answers(signatures, name, columns, about):
         raise UsageError(explain(f"a SavedModel without the signature `{name}`, which takes text",
                                  attempt="exporting the model again"))
     if about.get("pretokenize"):
-        columns = {name: analyse(texts, progress=True) for name, texts in columns.items()}
+        columns = {argument: analyse(texts, progress=True) for argument, texts in columns.items()}
     for rows in batches_by_length([sum(map(len, texts)) for texts in zip(*columns.values(),
                                                                          strict=True)]):
-        answer = signatures[name](**{name: tf.constant([texts[row] for row in rows])
-                                     for name, texts in columns.items()})
+        answer = signatures[name](**{argument: tf.constant([texts[row] for row in rows])
+                                     for argument, texts in columns.items()})
         answer = {key: values.numpy() for key, values in answer.items()}
         for index, row in enumerate(rows):
             yield row, {key: values[index] for key, values in answer.items()}

@@ -25,7 +25,7 @@ def cosent(batch, options):
 def angle(batch, options):
     """CoSENT's order by the angle difference of two vectors taken as complex numbers.
 
-    It has a gradient where that of a cosine is hardly any.
+    It has a gradient where a cosine has hardly any.
 
     Li and Li 2023, "AnglE-optimized Text Embeddings", section 3.4, the objective L_angle.
     """
