@@ -30,6 +30,7 @@ from bert_tf.presets import preset
 
 PEERS = ("keras-nlp", "tf-models-official", "transformers", "OpenVINO")
 INT8 = "bert_tf, int8"
+INT8_PEERS = ("OpenVINO, int8", "ONNX Runtime, int8")
 SIDES = ("bert_tf", "products", *PEERS)
 PARTS = ("full", "growth", "mixed")
 FULL, LONG = (8, 128), (4, 512)
@@ -66,7 +67,7 @@ class Bench:
         """`{"versions", "left_out", "cases"}`, the latter `{case: {side: figures}}`."""
         sides = dict.fromkeys(SIDES, {"config": self.config, "dtype": self.dtype})
         if self.arguments.int8:
-            sides[INT8] = {"config": self.config, "dtype": "int8"}
+            sides |= dict.fromkeys((INT8, *INT8_PEERS), {"config": self.config, "dtype": "int8"})
         print(f"\n{self.dtype}, {self.config['num_hidden_layers']} layers")
         with Workers("encoder", sides, self.arguments) as workers:
             cases = {name: {side: workers.ask(side, "add", name=name, **batches)
@@ -97,7 +98,7 @@ class Bench:
                 add(shape, ["bert_tf"])
         if "full" in self.arguments.parts:
             for shape in (FULL, LONG):
-                add(shape, (*SIDES, INT8))
+                add(shape, (*SIDES, INT8, *INT8_PEERS))
         for kind, (path, lengths) in self.texts.items():
             batches = {"path": path, "rows": ROWS, "fixed": False}
             cut = {**batches, "cut": FIXED}
@@ -132,7 +133,7 @@ class Bench:
             return figures[name]["bert_tf"][what] / figures[of or name][side][what]
 
         def others(name):
-            return [side for side in figures[name] if side not in ("bert_tf", INT8)]
+            return [side for side in figures[name] if side in SIDES[1:]]
 
         def check(what, *arguments, **bounds):
             self.targets.check(f"{self.dtype}, {what}", *arguments, **bounds)
@@ -143,6 +144,10 @@ class Bench:
                     check(f"{shape}: GFLOP/s of int8 by those of {self.dtype}",
                           1 / ratio(shape, INT8, what="gflops"),
                           least=LEAST_INT8 if shape == name_of(FULL) else None)
+                    for side in (side for side in INT8_PEERS if side in figures[shape]):
+                        check(f"{shape}: GFLOP/s of int8 by those of {side}",
+                              ratio(shape, side, what="gflops") / ratio(shape, INT8, what="gflops"),
+                              least=1.0)
                 for side in others(shape):
                     least = LEAST[self.dtype][side] if shape == name_of(FULL) else (
                         LEAST_LONG if side in PEERS else None)
@@ -190,7 +195,8 @@ def main():
     add("--seconds", type=float, default=0.5, help="of each turn, at least one pass (default: 0.5)")
     add("--batches", type=int, default=2, help="of each kind of mixed lengths (default: 2)")
     add("--layers", type=int, default=12, help="fewer than 12 for a trial")
-    add("--int8", action="store_true", help="bert_tf in int8 as well, of `full` batches")
+    add("--int8", action="store_true", help="bert_tf in int8 as well, of `full` batches; "
+        "beside it OpenVINO and ONNX Runtime")
     add_flags(parser)
     arguments = parser.parse_args()
     targets, results = Targets(), {}

@@ -1,5 +1,6 @@
 """Hugging Face transformers on PyTorch as a side of the benchmarks of speed, `speed/worker.py`."""
 
+import numpy as np
 import torch
 import transformers
 
@@ -22,6 +23,11 @@ def make_model(model_class, config, dtype):
 def tensors(batch):
     """What the model takes of a batch."""
     return {name: torch.from_numpy(batch[ours]).long() for ours, name in NAMES.items()}
+
+
+def example():
+    """What it takes of a small batch, to trace it by."""
+    return tensors({name: np.ones((2, 5), np.int32) for name in NAMES})
 
 
 def make_optimizer(model, learning_rate, eps=1e-8):

@@ -1,4 +1,5 @@
-"""OpenVINO as a side of the benchmarks of speed, see `speed/worker.py`: transformers' encoder."""
+"""OpenVINO as a side of the benchmarks of speed, see `speed/worker.py`: transformers' encoder, in
+int8 as NNCF rounds it by a batch of drawn tokens."""
 
 import os
 
@@ -6,20 +7,20 @@ import numpy as np
 import openvino
 import torch
 import transformers
-from peers.hf_bert import make_model, tensors
+from peers.hf_bert import example, make_model, tensors
 
 PACKAGES = ("openvino", "torch", "transformers")
-HINTS = {"float32": "f32", "bfloat16": "bf16"}
+HINTS = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}  # of what is not in int8
 
 
 def encoder(config, dtype):
     """A graph of its own for each shape that comes again, one for all the others."""
     model = make_model(transformers.BertModel, config, "float32").eval()
-    example = tensors({name: np.ones((2, 5), np.int32)
-                       for name in ("input_word_ids", "input_mask", "input_type_ids")})
     with torch.inference_mode():
-        graph = openvino.convert_model(model, example_input=dict(example))
+        graph = openvino.convert_model(model, example_input=example())
     names = [port.get_any_name() for port in graph.inputs]
+    if dtype == "int8":
+        graph = _rounded(graph, names, config["vocab_size"])
     core, compiled = openvino.Core(), {}
 
     def compiled_for(shape):
@@ -41,3 +42,13 @@ def encoder(config, dtype):
         return request.get_output_tensor(0).data
 
     return prepare, run
+
+
+def _rounded(graph, names, vocab_size):
+    import nncf
+
+    ids = np.random.default_rng(1).integers(vocab_size, size=[8, 128], dtype=np.int32)
+    batch = tensors({"input_word_ids": ids, "input_mask": np.ones_like(ids),
+                     "input_type_ids": np.zeros_like(ids)})
+    return nncf.quantize(graph, nncf.Dataset([{name: batch[name].numpy() for name in names}]),
+                         model_type=nncf.ModelType.TRANSFORMER, subset_size=1)

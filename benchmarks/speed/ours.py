@@ -4,11 +4,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
+from bert_tf.layers.inference import for_inference
 from bert_tf.layers.substitutes import computed_with
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
 from bert_tf.saved_model.int8_weights import Int8Weights
 from bert_tf.saved_model.quantize import layer_inputs
+from bert_tf.saved_model.served_layer_norm import served_layer_norm
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 
@@ -28,7 +30,7 @@ def encoder(config, dtype):
 
     @tf.function
     def traced(inputs):
-        with computed_with(weights):
+        with computed_with(weights), for_inference(served_layer_norm):
             return model(inputs, training=False)["sequence_output"]
 
     forward = with_constant_kernels(traced.get_concrete_function(signature))

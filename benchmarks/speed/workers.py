@@ -25,6 +25,7 @@ SIDES = {
     "tf-models-official": ("peers/tf_models_bert.py", False),
     "transformers": ("peers/hf_bert.py", True),
     "OpenVINO": ("peers/openvino_bert.py", True),
+    "ONNX Runtime": ("peers/onnx_bert.py", True),
     "sentence-transformers": ("peers/sentence_encoder.py", True),
     "sentence-transformers int8": ("peers/sentence_int8.py", True),
 }
