@@ -4,6 +4,7 @@ It takes the place of `layout.Padded`: the same methods, other shapes.
 """
 
 import functools
+import itertools
 import math
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from bert_tf.layers.layout import FirstTokens, Padded, one_position, with_causal
 from bert_tf.layers.masks import MASKED
 from bert_tf.randomness import example_bits
 from bert_tf.shapes import sizes_of
+
+_GRAIN = 16  # into how many parts of as many rows a batch may be cut
 
 
 class PaddingFree:
@@ -32,8 +35,8 @@ class PaddingFree:
         input_mask: int32 `[batch, seq_length]`, 1 for real tokens.
         dtype: float type of the adders.
         causal: whether a position sees none after it.
-        rectangles: into how many the rows are divided, at most; the longest row of a rectangle
-            sets its width.
+        rectangles: into how many the rows are divided, at most, so that attention has the least to
+            do; the longest row of a rectangle sets its width.
         keep_gaps: whether all up to a row's last token is taken.
         asking: int32 `[batch, seq_length]`, 1 also where a position is computed that none sees; or
             None.
@@ -62,7 +65,7 @@ class PaddingFree:
             tf.pad(each, [[0, spare]]) for each in (self._real_places, position, row, number))
         if isinstance(self.batch, int):
             rectangles = max(1, min(rectangles, self.batch))
-        bounds = self.batch * tf.range(rectangles + 1) // rectangles
+        bounds = _bounds(counts, rectangles)
         self._sizes = bounds[1:] - bounds[:-1]  # rows of each
         # The first row of a rectangle is its longest; of one without rows, any width will do.
         longest = tf.gather(tf.pad(counts, [[0, 1]]), bounds[:-1])
@@ -182,6 +185,22 @@ class PaddingFree:
     def add_positions(self, tokens, table):
         """Add to `tokens [tokens, width]` the rows of `table [seq_length, width]`."""
         return tokens + gather_rows(table, self._position)
+
+
+def _bounds(counts, rectangles):
+    """Where the rows of `counts [batch]` tokens, longest first, are cut: int32 `[rectangles + 1]`.
+
+    All ways to cut at sixteenths of the batch are compared by the scores that they have. A
+    rectangle's are in memory at once, so that among like ways the more even one is taken.
+    """
+    ways = [(0, *cuts, _GRAIN)
+            for cuts in itertools.combinations(range(1, _GRAIN), rectangles - 1)]
+    bounds = tf.size(counts) * tf.constant(ways) // _GRAIN  # [ways, rectangles + 1]
+    width = tf.cast(tf.gather(tf.pad(counts, [[0, 1]]), bounds[:, :-1]), tf.float32)
+    share = tf.constant([[(end - start) / _GRAIN for start, end in itertools.pairwise(way)]
+                         for way in ways])
+    scores = tf.cast(bounds[:, 1:] - bounds[:, :-1], tf.float32) * tf.square(width)
+    return bounds[tf.argmin(tf.reduce_sum(scores * (1 + share / _GRAIN), 1))]
 
 
 def _rounded(count):

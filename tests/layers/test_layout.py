@@ -1,5 +1,7 @@
 """Tokens in a row and in rectangles: nothing is lost, nothing is mixed up."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -47,6 +49,29 @@ def test_what_goes_in_comes_out(mask):
             assert merged.shape == rows.shape
             wanted = 2 * np.cos(2 * rows) * (np.arange(len(rows)) < count)[:, None]
             np.testing.assert_allclose(tape.gradient(loss, rows), wanted, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 300), min_size=4, max_size=40))
+def test_rectangles_have_few_scores(lengths):
+    """Hardly more than the best way to cut the sorted rows has, and no more than even parts."""
+    counts = np.sort(lengths)[::-1]
+    rows = len(counts)
+    mask = np.arange(counts[0]) < np.array(lengths)[:, None]
+    layout = PaddingFree(tf.cast(mask, tf.int32), "float32")
+    sizes = [len(padding) for padding in layout.paddings]
+    assert sum(sizes) == rows
+
+    def scores(bounds):
+        return sum((end - start) * int(counts[start]) ** 2
+                   for start, end in itertools.pairwise(bounds) if end > start)
+
+    found = scores([0, *np.cumsum(sizes)])
+    sixteenths = [rows * part // 16 for part in range(17)]
+    best = min(scores((0, *cuts, rows)) for cuts in itertools.combinations(sixteenths[1:16], 3))
+    assert best <= found <= (1 + 1 / 16) * best
+    if len(set(lengths)) == 1 and rows % 4 == 0:
+        assert sizes == 4 * [rows // 4]
 
 
 def test_values_of_another_batch_are_refused():

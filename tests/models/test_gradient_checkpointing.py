@@ -94,7 +94,9 @@ def test_inference_and_what_asks_for_probabilities_compute_once():
     model.backbone.gradient_checkpointing = True
     found = model(INPUTS, training=True)
     np.testing.assert_array_equal(found["attention_probs"][1], expected["attention_probs"][1])
-    np.testing.assert_array_equal(model(INPUTS)["sequence_output"], expected["sequence_output"])
+    # Scores are scaled elsewhere in training.
+    np.testing.assert_allclose(model(INPUTS)["sequence_output"], expected["sequence_output"],
+                               atol=1e-6)
 
 
 def test_the_scope_of_keras_is_refused():
