@@ -1,68 +1,191 @@
-"""Weights as constants of a graph: what a function that only computes may know about them.
+"""Kernels that do not change: what a function that only computes may know of its weights.
 
 Before each product oneDNN brings the kernel into the order that the processor's matrix unit takes.
-Of a constant TensorFlow keeps the result (`is_filter_const` of its fused products), of a variable,
-which might change, it does so again at every call. In bfloat16 that takes a third of the time of a
-large batch and half of that of one sentence; in float32 nothing is gained.
+Where it is told that the kernel stays as it is (`is_filter_const`), it keeps the result. TensorFlow
+tells it so of constants alone: a variable, which might change, it brings into order at every call.
+In bfloat16 that takes a third of the time of a large batch and half of that of one sentence; in
+float32 nothing is gained. As constants, kernels would be in each of a dozen copies of the graph: of
+BERT-Base 1.7 GB and ten seconds for a function. So they stay variables, and the products of the
+graph that TensorFlow made for the first call are told.
 """
 
-import tensorflow as tf
+import collections
+import logging
+import threading
 
-from bert_tf.saved_model.flat_graph import body_of, flat_graph, library_of
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from bert_tf.saved_model.function_bodies import body_of, library_of
+from bert_tf.saved_model.graph_options import as_they_are, improved_once, made_anew
+
+_PRODUCT = "_MklNativeFusedMatMul"  # oneDNN's, with a bias and what else comes after it
+_BETWEEN_DEVICES = ("_Send", "_Recv", "_HostSend", "_HostRecv")
+_FIRST_CALL = threading.Lock()  # graphs are collected of the whole process
+_MOST_OFF = 0.1  # of the largest number: another way to round, no other kernel
+_log = logging.getLogger(__name__)
 
 
 def with_constant_kernels(function):
-    """Return the same function with the kernels of its products, as they are now, as constants.
+    """Return the same function, whose kernels in bfloat16 are as they are at its first call.
 
-    They are in memory once more then, and again as oneDNN orders them. Kernels that are read in a
-    loop or a branch stay variables, and so do those that are not bfloat16.
+    They are in memory once more then, as oneDNN orders them. Those that are read in a loop or a
+    branch may change, and so may all others, and where TensorFlow leaves products to other
+    libraries the function stays as it is.
 
     Args:
         function: a `ConcreteFunction`, such as a signature of a loaded SavedModel. What owns its
             variables, there the loaded model, must be kept as for the function itself.
 
-    Returns: a `ConcreteFunction` with the same inputs and outputs; `function` itself where it has
-        no such kernels.
+    Returns: a callable with the same arguments and results; `function` itself where it has no
+        such kernels.
     """
-    body, library = body_of(function), library_of(function)
-    if not any(_is_product(node) for each in (body, *library.values()) for node in each.node_def):
-        return function  # before the work of making one graph
-    definition, outputs = flat_graph(body, library)
-    arguments = [f"{argument.name}:0" for argument in body.signature.input_arg]
-    captured = dict(zip(arguments[-len(function.captured_inputs):], function.captured_inputs,
-                        strict=True)) if function.captured_inputs else {}
-    kernels = _kernels(definition, captured)
-    if not kernels:
-        return function
-    args, kwargs = function.structured_input_signature
+    bodies = (body_of(function), *library_of(function).values())
+    return ConstantKernels(function) if any(
+        node.op == "MatMul" and node.attr["T"].type == tf.bfloat16.as_datatype_enum
+        for body in bodies for node in body.node_def) else function
 
-    def rebuilt(*args, **kwargs):
+
+class ConstantKernels:
+    """What `with_constant_kernels` returns.
+
+    The first call is one of the function itself, for whose inputs TensorFlow makes the graph.
+
+    Args:
+        function: see there.
+
+    Attributes:
+        is_made: whether it was found out what later calls run.
+        made: that, another function; or None where the function itself has to do.
+    """
+
+    def __init__(self, function):
+        self._function = function
+        self.is_made, self.made = False, None
+
+    def __call__(self, *args, **kwargs):
+        if not self.is_made:
+            with _FIRST_CALL:
+                if not self.is_made:
+                    return self._first_call(args, kwargs)
+        function, given = self._function, (args, kwargs)
+        if self.made is None or not _is_like(given, function.structured_input_signature):
+            with improved_once():
+                return function(*args, **kwargs)
+        return self._later_call(self.made, given)
+
+    def _later_call(self, made, given):
+        with as_they_are():  # it was improved before
+            results = made(*map(tf.convert_to_tensor, tf.nest.flatten(given)))
+        return tf.nest.pack_sequence_as(self._function.structured_outputs, results)
+
+    def _first_call(self, args, kwargs):
+        eager = context.context()
+        eager.ensure_initialized()
+        eager.enable_graph_collection()
+        try:
+            with made_anew():  # by another call it may have been made before
+                results = self._function(*args, **kwargs)
+        finally:
+            graphs = eager.export_run_metadata().function_graphs
+            eager.disable_graph_collection()
+        try:
+            graph = self._own(graphs)
+            made = graph and _told(self._function, graph)
+            if made and _are_near(self._later_call(made, (args, kwargs)), results):
+                self.made = made
+        except Exception:  # whatever another build of TensorFlow has against it
+            _log.debug("kernels stay variables", exc_info=True)
+        self.is_made = True
+        return results
+
+    def _own(self, graphs):
+        """Return the graph of the function among those that were made meanwhile; None if it is
+        on several devices."""
+        wanted = len(self._function.inputs), len(self._function.outputs), 0
+        parts = [part for graph in graphs for part in graph.partition_graphs]
+        for part in reversed(parts):
+            operations = collections.Counter(node.op for node in part.node)
+            if wanted == (operations["_Arg"], operations["_Retval"],
+                          sum(operations[each] for each in _BETWEEN_DEVICES)):
+                return part
+        return None
+
+
+def _told(function, graph):
+    """Return a function from flat inputs to flat outputs by a graph of `function` whose products
+    are told that their kernels stay; None where it has no such product."""
+    nodes = {node.name: node for node in graph.node}
+    inputs = [*[None] * (len(function.inputs) - len(function.captured_inputs)),
+              *function.captured_inputs]
+    casts, names, results, told = {}, {}, {}, False
+    kept = tf.compat.v1.GraphDef(versions=graph.versions, library=graph.library)
+    for node in graph.node:
+        if node.op == "_Arg":
+            names[f"{node.name}:0"] = node.attr["index"].i
+        elif node.op == "_Retval":
+            results[node.attr["index"].i] = _tensor(node.input[0])
+        else:
+            kept.node.append(node)
+    for node in kept.node:
+        if node.op == _PRODUCT and node.attr["T"].type == tf.bfloat16.as_datatype_enum:
+            told |= _tell(node, nodes, names, inputs, casts)
+        node.device = ""
+        node.input[:] = [each for each in node.input if f"{each.removeprefix('^')}:0" not in names
+                         or not each.startswith("^")]
+    if not told:
+        return None
+    read = {_tensor(each) for node in kept.node for each in node.input}
+
+    def call(*given):
         capture = tf.compat.v1.get_default_graph().capture
-        tensors = dict(zip(arguments, tf.nest.flatten((args, kwargs)), strict=False))
-        tensors |= {name: capture(tensor) for name, tensor in captured.items()}
-        tensors |= {name: tf.constant(kernel) for name, kernel in kernels.items()}
-        found = tf.graph_util.import_graph_def(definition, tensors, outputs, name="")
-        return tf.nest.pack_sequence_as(function.structured_outputs, found)
+        given = [*given, *map(capture, function.captured_inputs)]
+        tensors = {name: given[index] for name, index in names.items() if name in read}
+        tensors |= {name: capture(cast) for name, cast in casts.items()}
+        return tf.graph_util.import_graph_def(
+            kept, tensors, [results[index] for index in sorted(results)], name="")
 
-    return tf.function(rebuilt, autograph=False).get_concrete_function(*args, **kwargs)
-
-
-def _is_product(node):
-    return node.op == "MatMul" and node.attr["T"].type == tf.bfloat16.as_datatype_enum
+    # Unlike `tf.function` this lets nothing wait for what may be in a branch that is not taken.
+    return tf.compat.v1.wrap_function(call, tf.nest.flatten(function.structured_input_signature))
 
 
-def _kernels(definition, captured):
-    """Return `{name of the reading node: EagerTensor}` of the right sides of products."""
-    nodes = {node.name: node for node in definition.node}
-    found = {}
-    for node in definition.node:
-        if not _is_product(node):
-            continue
-        right = read = nodes[node.input[1].partition(":")[0]]
-        if right.op == "Cast":  # such as of the table of tokens, where it is a kernel too
-            read = nodes[right.input[0].partition(":")[0]]
-        if read.op == "ReadVariableOp" and read.input[0] in captured:
-            value = tf.raw_ops.ReadVariableOp(resource=captured[read.input[0]],
-                                              dtype=read.attr["dtype"].type)
-            found[f"{right.name}:0"] = tf.cast(value, tf.bfloat16)
-    return found
+def _tell(product, nodes, names, inputs, casts):
+    """Tell a product that its kernel stays, if that is a variable; return whether it is."""
+    right = read = nodes[product.input[1].partition(":")[0]]
+    if right.op == "Cast":  # such as of the table of tokens, where it is a kernel too
+        read = nodes[right.input[0].partition(":")[0]]
+    variable = names.get(_tensor(read.input[0])) if read.op == "ReadVariableOp" else None
+    if variable is None or inputs[variable] is None:
+        return False
+    if right is not read:
+        casts[f"{right.name}:0"] = tf.cast(tf.raw_ops.ReadVariableOp(
+            resource=inputs[variable], dtype=read.attr["dtype"].type), tf.bfloat16)
+    product.attr["is_filter_const"].b = True
+    return True
+
+
+def _tensor(name):
+    return name if ":" in name or name.startswith("^") else f"{name}:0"
+
+
+def _is_like(given, signature):
+    try:
+        tf.nest.assert_same_structure(given, signature)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _are_near(found, expected):
+    """Return whether two results have the same shapes, and floats that are nearly the same."""
+    pairs = zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True)
+    for one, other in pairs:
+        if one.shape != other.shape:
+            return False
+        if one.dtype.is_floating:
+            one, other = (tf.cast(each, tf.float32).numpy() for each in (one, other))
+            most = np.abs(other[np.isfinite(other)]).max(initial=0)
+            if not np.allclose(one, other, rtol=0, atol=_MOST_OFF * most, equal_nan=True):
+                return False
+    return True

@@ -10,7 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import ops
 
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
-from bert_tf.saved_model.flat_graph import body_of
+from bert_tf.saved_model.function_bodies import body_of
 from bert_tf.saved_model.ops import OVERFLOWS, overflows_here
 from bert_tf.serving.server import memory
 from bert_tf.serving.server.signature import JointSignature, Signature, serving_error
