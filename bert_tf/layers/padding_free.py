@@ -190,8 +190,8 @@ class PaddingFree:
 def _bounds(counts, rectangles):
     """Where the rows of `counts [batch]` tokens, longest first, are cut: int32 `[rectangles + 1]`.
 
-    All ways to cut at sixteenths of the batch are compared by the scores that they have. A
-    rectangle's are in memory at once, so that among like ways the more even one is taken.
+    All ways to cut at sixteenths of the batch are compared by the scores that they have. Those of
+    a rectangle are in memory at once, so that they count for more where it has more of the rows.
     """
     ways = [(0, *cuts, _GRAIN)
             for cuts in itertools.combinations(range(1, _GRAIN), rectangles - 1)]
@@ -200,7 +200,7 @@ def _bounds(counts, rectangles):
     share = tf.constant([[(end - start) / _GRAIN for start, end in itertools.pairwise(way)]
                          for way in ways])
     scores = tf.cast(bounds[:, 1:] - bounds[:, :-1], tf.float32) * tf.square(width)
-    return bounds[tf.argmin(tf.reduce_sum(scores * (1 + share / _GRAIN), 1))]
+    return bounds[tf.argmin(tf.reduce_sum(scores * (1 + share), 1))]
 
 
 def _rounded(count):

@@ -9,20 +9,24 @@ BERT-Base 1.7 GB and ten seconds for a function. So they stay variables, and the
 graph that TensorFlow made for the first call are told.
 """
 
-import collections
 import logging
 import threading
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.framework import op_def_registry
 
 from bert_tf.saved_model.function_bodies import body_of, library_of
-from bert_tf.saved_model.graph_options import as_they_are, improved_once, made_anew
+from bert_tf.saved_model.graph_options import as_they_are, called_with, own_options
 
 _PRODUCT = "_MklNativeFusedMatMul"  # oneDNN's, with a bias and what else comes after it
+# Operations that have a state, and leave it as it is.
+_READING = {"_Arg", "_Retval", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Assert",
+            "DeviceIndex", "LookupTableFindV2", "LookupTableSizeV2", "If", "While",
+            "StatefulPartitionedCall"}
 _BETWEEN_DEVICES = ("_Send", "_Recv", "_HostSend", "_HostRecv")
-_FIRST_CALL = threading.Lock()  # graphs are collected of the whole process
+_COLLECTING = threading.Lock()  # graphs, of the whole process
 _MOST_OFF = 0.1  # of the largest number: another way to round, no other kernel
 _log = logging.getLogger(__name__)
 
@@ -31,8 +35,8 @@ def with_constant_kernels(function):
     """Return the same function, whose kernels in bfloat16 are as they are at its first call.
 
     They are in memory once more then, as oneDNN orders them. Those that are read in a loop or a
-    branch may change, and so may all others, and where TensorFlow leaves products to other
-    libraries the function stays as it is.
+    branch may change. Where TensorFlow leaves products to other libraries, and where operations
+    change something (a variable, a queue, what is printed), the function stays as it is.
 
     Args:
         function: a `ConcreteFunction`, such as a signature of a loaded SavedModel. What owns its
@@ -57,60 +61,96 @@ class ConstantKernels:
 
     Attributes:
         is_made: whether it was found out what later calls run.
-        made: that, another function; or None where the function itself has to do.
+        made: that, a function from flat inputs to flat outputs; or None where the function itself
+            has to do.
     """
 
     def __init__(self, function):
-        self._function = function
+        self._function, self._graph, self._lock = function, None, threading.Lock()
+        self._options = own_options()
+        self._specs = tf.nest.flatten(function.structured_input_signature)
         self.is_made, self.made = False, None
 
     def __call__(self, *args, **kwargs):
+        if not tf.executing_eagerly():
+            return self._function(*args, **kwargs)
         if not self.is_made:
-            with _FIRST_CALL:
+            with self._lock:
                 if not self.is_made:
                     return self._first_call(args, kwargs)
-        function, given = self._function, (args, kwargs)
-        if self.made is None or not _is_like(given, function.structured_input_signature):
-            with improved_once():
-                return function(*args, **kwargs)
+        given = self._fitting(args, kwargs) if self.made else None
+        if given is None:  # it says what is wrong with them
+            with called_with(self._options):
+                return self._function(*args, **kwargs)
         return self._later_call(self.made, given)
+
+    def _fitting(self, args, kwargs):
+        """Return the inputs as flat tensors, or None if they are none of the function's."""
+        try:
+            tf.nest.assert_same_structure((args, kwargs),
+                                          self._function.structured_input_signature)
+            given = [tf.convert_to_tensor(value, spec.dtype) for value, spec in zip(
+                tf.nest.flatten((args, kwargs)), self._specs, strict=True)]
+        except (TypeError, ValueError):
+            return None
+        fit = all(spec.shape.is_compatible_with(value.shape)
+                  for value, spec in zip(given, self._specs, strict=True))
+        return given if fit else None
 
     def _later_call(self, made, given):
         with as_they_are():  # it was improved before
-            results = made(*map(tf.convert_to_tensor, tf.nest.flatten(given)))
+            results = made(*given)
         return tf.nest.pack_sequence_as(self._function.structured_outputs, results)
 
     def _first_call(self, args, kwargs):
         eager = context.context()
         eager.ensure_initialized()
-        eager.enable_graph_collection()
+        with _COLLECTING:
+            eager.enable_graph_collection()
+            try:
+                with called_with(self._options):  # by others it may have been made before
+                    results = self._function(*args, **kwargs)
+            finally:
+                graphs = eager.export_run_metadata().function_graphs
+                eager.disable_graph_collection()
+                # It is made for a call that fails, too, and for the next one no more.
+                self._graph = self._own(graphs) or self._graph
         try:
-            with made_anew():  # by another call it may have been made before
-                results = self._function(*args, **kwargs)
-        finally:
-            graphs = eager.export_run_metadata().function_graphs
-            eager.disable_graph_collection()
-        try:
-            graph = self._own(graphs)
-            made = graph and _told(self._function, graph)
-            if made and _are_near(self._later_call(made, (args, kwargs)), results):
+            graph = self._graph
+            made = graph and _only_reads(graph) and _told(self._function, graph)
+            if made and _are_near(self._later_call(made, self._fitting(args, kwargs)), results):
                 self.made = made
+        except tf.errors.CancelledError:
+            return results  # which the next call may not be
         except Exception:  # whatever another build of TensorFlow has against it
             _log.debug("kernels stay variables", exc_info=True)
-        self.is_made = True
+        self.is_made, self._graph = True, None
         return results
 
     def _own(self, graphs):
         """Return the graph of the function among those that were made meanwhile; None if it is
         on several devices."""
-        wanted = len(self._function.inputs), len(self._function.outputs), 0
+        function = self._function
+        wanted = [[each.dtype.as_datatype_enum for each in tensors]
+                  for tensors in (function.inputs, function.outputs)]
         parts = [part for graph in graphs for part in graph.partition_graphs]
-        for part in reversed(parts):
-            operations = collections.Counter(node.op for node in part.node)
-            if wanted == (operations["_Arg"], operations["_Retval"],
-                          sum(operations[each] for each in _BETWEEN_DEVICES)):
-                return part
-        return None
+        return next((part for part in reversed(parts) if wanted == [
+            _types(part, op) for op in ("_Arg", "_Retval")] and not any(
+                node.op in _BETWEEN_DEVICES for node in part.node)), None)
+
+
+def _types(graph, op):
+    """Return the types of its arguments or results in order."""
+    return [kind for _, kind in sorted((node.attr["index"].i, node.attr["T"].type)
+                                       for node in graph.node if node.op == op)]
+
+
+def _only_reads(graph):
+    """Return whether it may be run twice: the first time to see that it gives the same."""
+    bodies = (graph.node, *(function.node_def for function in graph.library.function))
+    operations = {node.op for body in bodies for node in body} - _READING
+    return not any(op_def_registry.get(each) is None or op_def_registry.get(each).is_stateful
+                   for each in operations)
 
 
 def _told(function, graph):
@@ -169,23 +209,15 @@ def _tensor(name):
     return name if ":" in name or name.startswith("^") else f"{name}:0"
 
 
-def _is_like(given, signature):
-    try:
-        tf.nest.assert_same_structure(given, signature)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _are_near(found, expected):
-    """Return whether two results have the same shapes, and floats that are nearly the same."""
-    pairs = zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True)
-    for one, other in pairs:
-        if one.shape != other.shape:
-            return False
-        if one.dtype.is_floating:
-            one, other = (tf.cast(each, tf.float32).numpy() for each in (one, other))
-            most = np.abs(other[np.isfinite(other)]).max(initial=0)
-            if not np.allclose(one, other, rtol=0, atol=_MOST_OFF * most, equal_nan=True):
-                return False
-    return True
+    """Return whether two results have the same shapes and floats that are nearly the same; without
+    floats, whether they are the same."""
+    pairs = list(zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True))
+    if any(one.shape != other.shape for one, other in pairs):
+        return False
+    floats = [(tf.cast(one, tf.float32).numpy(), tf.cast(other, tf.float32).numpy())
+              for one, other in pairs if one.dtype.is_floating]
+    if not floats:
+        return all(np.array_equal(one.numpy(), other.numpy()) for one, other in pairs)
+    return all(np.allclose(one, other, rtol=0, equal_nan=True, atol=_MOST_OFF * np.abs(
+        other[np.isfinite(other)]).max(initial=0)) for one, other in floats)

@@ -17,21 +17,23 @@ def improved_once():
 
     A second time takes a third of that first call and makes none of the later ones faster.
     """
-    return _called_with(_options(_ONCE))
-
-
-def made_anew():
-    """As `improved_once`, and their graphs are made in this block even if they were before."""
-    return _called_with(_options(_ONCE, next(_number)))
+    return called_with(_kept_options(_ONCE))
 
 
 def as_they_are():
     """Functions called in this block by this thread are not improved."""
-    return _called_with(_options(_NEVER))
+    return called_with(_kept_options(_NEVER))
+
+
+def own_options():
+    """Return those of `improved_once` for `called_with`, under which graphs are made that were made
+    under others before: they are kept by function and options."""
+    return _options(_ONCE, next(_number))
 
 
 @contextlib.contextmanager
-def _called_with(options):
+def called_with(options):
+    """Functions called in this block by this thread have these `FunctionCallOptions`."""
     eager = context.context()
     before = eager.function_call_options
     eager.function_call_options = options
@@ -41,12 +43,13 @@ def _called_with(options):
         eager.function_call_options = before
 
 
-@functools.lru_cache(4)
 def _options(settings, number=0):
     config = context.context().config
     config.allow_soft_placement = True  # TensorFlow's default for functions
-    # Graphs are kept by function and options.
     config.experimental.session_metadata.version = number
     for name, value in settings:
         setattr(config.graph_options.rewrite_options, name, value)
     return context.FunctionCallOptions(config_proto=config)
+
+
+_kept_options = functools.cache(_options)

@@ -54,22 +54,24 @@ def test_what_goes_in_comes_out(mask):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(1, 300), min_size=4, max_size=40))
 def test_rectangles_have_few_scores(lengths):
-    """Hardly more than the best way to cut the sorted rows has, and no more than even parts."""
+    """Of all ways to cut the sorted rows at sixteenths, the one with the least to hold."""
     counts = np.sort(lengths)[::-1]
     rows = len(counts)
     mask = np.arange(counts[0]) < np.array(lengths)[:, None]
     layout = PaddingFree(tf.cast(mask, tf.int32), "float32")
     sizes = [len(padding) for padding in layout.paddings]
-    assert sum(sizes) == rows
 
-    def scores(bounds):
-        return sum((end - start) * int(counts[start]) ** 2
-                   for start, end in itertools.pairwise(bounds) if end > start)
+    def costs(cuts, shares):
+        return sum((end - start) * int(counts[start]) ** 2 * (1 + share)
+                   for (start, end), share in zip(itertools.pairwise(cuts), shares, strict=True)
+                   if end > start)
 
-    found = scores([0, *np.cumsum(sizes)])
-    sixteenths = [rows * part // 16 for part in range(17)]
-    best = min(scores((0, *cuts, rows)) for cuts in itertools.combinations(sixteenths[1:16], 3))
-    assert best <= found <= (1 + 1 / 16) * best
+    def cost(way):
+        return costs([rows * cut // 16 for cut in way], np.diff(way) / 16)
+
+    ways = [(0, *cuts, 16) for cuts in itertools.combinations(range(1, 16), 3)]
+    taken = [way for way in ways if list(np.diff([rows * cut // 16 for cut in way])) == sizes]
+    assert min(map(cost, taken)) <= (1 + 1e-6) * min(map(cost, ways))
     if len(set(lengths)) == 1 and rows % 4 == 0:
         assert sizes == 4 * [rows // 4]
 

@@ -66,8 +66,36 @@ def test_a_first_call_that_fails_is_no_loss():
     assert (constant.made is not None) == is_multiplied()
     with pytest.raises(tf.errors.InvalidArgumentError):
         constant(-tf.ones([1, 2], tf.bfloat16))
-    with pytest.raises(TypeError):
-        constant(y=tf.ones([1, 2], tf.bfloat16))
+    assert (constant(np.ones([1, 2])).numpy() == 3).all()
+    for wrong in ({"y": tf.ones([1, 2], tf.bfloat16)}, {"x": tf.ones([1, 3], tf.bfloat16)}):
+        with pytest.raises((TypeError, tf.errors.InvalidArgumentError)):  # the function's own
+            constant(**wrong)
+
+
+def test_what_counts_counts_once():
+    kernel, bias = (tf.Variable(tf.ones(shape, tf.bfloat16)) for shape in ([2, 3], [3]))
+    calls = tf.Variable(0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.bfloat16, "x")])
+    def compute(x):
+        calls.assign_add(1)
+        return tf.nn.bias_add(tf.matmul(x, kernel), bias)
+
+    constant = with_constant_kernels(compute.get_concrete_function())
+    for number in range(1, 4):
+        constant(tf.ones([1, 2], tf.bfloat16))
+        assert calls == number
+    assert constant.made is None
+
+
+def test_a_call_within_a_function(exported):
+    loaded = tf.saved_model.load(exported("cased", "bfloat16").version)
+    constant = with_constant_kernels(loaded.signatures["encode"])
+    traced = tf.function(lambda text: constant(text=text)["pooled_output"])
+    text = tf.constant(TEXTS)
+    found = traced(text)
+    np.testing.assert_allclose(found, constant(text=text)["pooled_output"], atol=0.05)
+    check_told(constant)
 
 
 def test_other_answers_are_not_taken(exported, monkeypatch):

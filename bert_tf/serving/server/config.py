@@ -130,8 +130,8 @@ def parser(doc):
     _add(group, "tensorflow_inter_op_parallelism", cli.natural, 0, "operations side by side, "
          "where --tensorflow_session_parallelism is 0")
     _add(group, "constant_kernels", bool, True,
-         "make bfloat16 kernels constants, which is quicker and takes more memory; not a flag of "
-         "tensorflow_model_server")
+         "keep bfloat16 kernels in the processor's order, which is quicker and takes memory for "
+         "each signature; not a flag of tensorflow_model_server")
     _add(group, "monitoring_config_file", str, None,
          "MonitoringConfig: Prometheus, on --rest_api_port")
     _add_ineffective(result)
