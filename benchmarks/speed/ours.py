@@ -18,7 +18,7 @@ PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 def encoder(config, dtype):
     """Weights of the type that is computed in; padding is left out; any shape of batch.
 
-    In bfloat16 the kernels are constants, as in the embedded server. In int8 the layers' inputs
+    In bfloat16 kernels do not change, as in the embedded server. In int8 the layers' inputs
     have the ranges of drawn tokens.
     """
     whole = dtype == "int8"
