@@ -1,5 +1,6 @@
 """One process at a time in a folder of a store."""
 
+import io
 import os
 import subprocess
 import sys
@@ -55,17 +56,23 @@ def test_a_second_process_is_refused_and_told_who_the_first_is():
     _enter()
 
 
-def test_a_second_thread_waits_as_another_process_does(capsys):
+def test_a_second_thread_waits_as_another_process_does(monkeypatch):
+    class Told(io.StringIO):
+        def write(self, text):
+            if "waiting" in text:
+                told.set()
+            return super().write(text)
+
     def work():
         with locks.held(FOLDER, wait=True):
             seen.append(files.read_json(PATH)["owner"])
 
-    seen, thread = [], threading.Thread(target=work)
+    seen, told, thread = [], threading.Event(), threading.Thread(target=work)
+    monkeypatch.setattr(sys, "stderr", Told())
     with locks.held(FOLDER):
         first = files.read_json(PATH)["owner"]
         thread.start()
-        while "waiting" not in capsys.readouterr().err:
-            assert thread.is_alive()
+        assert told.wait(60)
     thread.join()
     assert seen and first not in seen and not files.exists(PATH)
 
