@@ -79,7 +79,7 @@ class ConstantKernels:
                 if not self.is_made:
                     return self._first_call(args, kwargs)
         given = self._fitting(args, kwargs) if self.made else None
-        if given is None:  # it says what is wrong with them
+        if given is None:  # the function itself has to do, or says what is wrong with them
             with called_with(self._options):
                 return self._function(*args, **kwargs)
         return self._later_call(self.made, given)

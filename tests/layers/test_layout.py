@@ -61,16 +61,16 @@ def test_rectangles_have_few_scores(lengths):
     layout = PaddingFree(tf.cast(mask, tf.int32), "float32")
     sizes = [len(padding) for padding in layout.paddings]
 
-    def costs(cuts, shares):
-        return sum((end - start) * int(counts[start]) ** 2 * (1 + share)
-                   for (start, end), share in zip(itertools.pairwise(cuts), shares, strict=True)
-                   if end > start)
+    def parts(way):
+        return list(itertools.pairwise(rows * cut // 16 for cut in way))
 
     def cost(way):
-        return costs([rows * cut // 16 for cut in way], np.diff(way) / 16)
+        return sum((end - start) * int(counts[start]) ** 2 * (1 + share)
+                   for (start, end), share in zip(parts(way), np.diff(way) / 16, strict=True)
+                   if end > start)
 
     ways = [(0, *cuts, 16) for cuts in itertools.combinations(range(1, 16), 3)]
-    taken = [way for way in ways if list(np.diff([rows * cut // 16 for cut in way])) == sizes]
+    taken = [way for way in ways if [end - start for start, end in parts(way)] == sizes]
     assert min(map(cost, taken)) <= (1 + 1e-6) * min(map(cost, ways))
     if len(set(lengths)) == 1 and rows % 4 == 0:
         assert sizes == 4 * [rows // 4]

@@ -43,7 +43,7 @@ def warm_up(version, iterations=1):
         return 0
     logs = _read(path)
     # A signature is compiled at its first request, by the thread that asks: as many at a time as
-    # there are cores.
+    # there are cores; in bfloat16 one after the other, see `constant_kernels`.
     with concurrent.futures.ThreadPoolExecutor(cores.usable(),
                                                initializer=priority.lower_priority) as pool:
         for _ in range(iterations):
