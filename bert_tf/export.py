@@ -100,8 +100,9 @@ class ExportConfig(EmbeddingOptions):
         0.01, "most that --dtype int8 may lose: 1 minus the least cosine of a text's vector to "
               "that in float32; layers stay float32 until that holds", FRACTION_ABOVE_0)
     max_seq_length: int | None = option(
-        None, "window in tokens, to which longer text is truncated (default: what the run trained "
-              "on, else all positions of the model)", POSITIVE)
+        None, "window in tokens, to which longer text is truncated (default: what a pre-training "
+              "run trained on, else what the model reads of a text, else all its positions)",
+        POSITIVE)
     top_k: int | None = option(
         None, "predictions of fill_mask for each [MASK]; likeliest tokens from which sample draws "
               "(default: 5, with --temperature or --top_p all)", POSITIVE)
@@ -112,7 +113,7 @@ class ExportConfig(EmbeddingOptions):
               "probability (default: 1, all)", UP_TO_1)
     max_new_tokens: int | None = option(
         None, "tokens that generate and sample add, for which so much of the window is kept "
-              "(default: 32, of a window below 96 a third)", POSITIVE)
+              "(default: 32, or a third of a window below 96)", POSITIVE)
     max_terms: int | None = option(
         None, "tokens that sparse gives of a text, the heaviest (default: 256)", POSITIVE)
     serving_config: bool = option(

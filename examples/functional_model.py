@@ -3,7 +3,7 @@
     python examples/functional_model.py
 
 The model tells from a customer's letter and the days since the purchase whether to send the money
-back. It is saved and loaded with plain Keras; the tokenizer is inside the file.
+back. It is saved as a `.keras` file with the tokenizer inside, for `bert_tf.load_model`.
 """
 
 import os
@@ -57,7 +57,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.keras")
         model.save(path)
-        loaded = keras.saving.load_model(path)
+        loaded = bert_tf.load_model(path)
     difference = np.abs(loaded.predict(inputs, verbose=0) - model.predict(inputs, verbose=0)).max()
     print(f"largest difference after loading: {difference:.1g}")
     results = model.evaluate(inputs, labels, verbose=0, return_dict=True)

@@ -61,10 +61,10 @@ def _finished(config):
 
     config = complete(config)
 
-    from bert_tf.training.strategy import make_strategy
+    from bert_tf.training.strategy import command_strategy
 
     cli.quiet_tensorflow()
-    strategy = make_strategy(config.strategy, config.num_devices)
+    strategy = command_strategy(config)
 
     from bert_tf.adapt.run import AdaptationRun
 

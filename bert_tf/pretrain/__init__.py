@@ -64,11 +64,11 @@ def _finished(config):
     check_apart(config.output_dir, "init", config.init)
 
     from bert_tf.training.loop import check_split
-    from bert_tf.training.strategy import is_chief, make_strategy
+    from bert_tf.training.strategy import command_strategy, is_chief
 
     cli.quiet_tensorflow()
     # Before other TensorFlow work: multi_worker asks for it.
-    strategy = make_strategy(config.strategy, config.num_devices)
+    strategy = command_strategy(config)
     if budget:
         config, model_config = complete(budget.chosen(strategy))
     train_config = config.train_config()

@@ -20,7 +20,7 @@ from bert_tf.training.loop import train
 from bert_tf.training.memory import MODEL, explained_want_of_memory, let_go
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.run_folder import RunFolder
-from bert_tf.training.strategy import barrier, devices, explained_loss_of_workers, is_chief
+from bert_tf.training.strategy import barrier, explained_loss_of_workers, is_chief
 
 # The model of each objective: its task, and options of that.
 _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
@@ -72,8 +72,6 @@ class Training(RunFolder):
             held_out = self.input_data("eval", train_config)
         elif self.options.holdout:
             print("held out: nothing, the text has too few documents; there is no evaluation")
-        if self.is_chief:
-            print(f"devices: {devices(self.strategy)}")
         try:
             with explained_errors():
                 trained = train(model, optimizer, self.strategy, train_config,

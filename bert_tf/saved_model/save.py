@@ -51,12 +51,13 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             `saved_models/NAME` with the name of the run or the model folder.
         dtype: what the graph computes in, `float32` or `bfloat16`; or `int8`, whose products of
             weights are of whole numbers and all else float32. Outputs are float32.
-        seq_length: the window in tokens, to which longer text is truncated; default what the run
-            trained on, else all positions the model has.
+        seq_length: the window in tokens, to which longer text is truncated; default what a
+            pre-training run trained on, else what the model's preprocessor reads, else all
+            positions the model has.
         top_k: predictions that `fill_mask` gives for a mask, and likeliest tokens from which
             `sample` draws the next; default 5, of `sample` with a `temperature` or `top_p` all.
         max_new_tokens: length of the continuations of `generate` and `sample`, for which so much
-            of the window is kept; default 32, of a window below 96 a third.
+            of the window is kept; default 32, or a third of a window below 96.
         embedding: dict of arguments of `VectorPooling`, such as `pooling`, `layers` and
             `normalize`: the vector that `embed` gives; of an embedder its pooling, of any other
             model by default the mean over the tokens.

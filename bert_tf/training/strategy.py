@@ -1,13 +1,22 @@
 """The devices that train together, and the part of a batch that each process reads."""
 
 import contextlib
+import os
 
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, LostWorkerError, UsageError, check_choice, explain
+from bert_tf.errors import (
+    BertTfError,
+    LostWorkerError,
+    UsageError,
+    check_choice,
+    explain,
+    print_note,
+)
 from bert_tf.training.cluster import find_cluster
 from bert_tf.training.config import STRATEGIES
 
+_NVIDIA = "/dev/nvidia0"  # the first GPU of that maker, where its driver is loaded
 _peers = None  # of the cluster that this process joined; TensorFlow joins one at most
 
 
@@ -88,6 +97,32 @@ def make_strategy(name="mirrored", num_devices=1):
     on_cpu = not tf.config.list_logical_devices("GPU")
     return tf.distribute.MirroredStrategy(
         _devices(), tf.distribute.ReductionToOneDevice() if on_cpu else None)
+
+
+def command_strategy(options):
+    """Make the strategy of a command that trains; the chief prints what trains.
+
+    Args:
+        options: have `strategy` and `num_devices`, for `make_strategy`.
+
+    Raises: as `make_strategy` does.
+    """
+    strategy = make_strategy(options.strategy, options.num_devices)
+    if is_chief(strategy):
+        print(f"devices: {devices(strategy)}")
+        if _misses_gpus():
+            print_note(explain(
+                "this machine has an NVIDIA GPU, but TensorFlow finds none, so the CPU trains",
+                attempt="pip install 'tensorflow[and-cuda]>=2.20,<2.21', and nvidia-smi, which "
+                        "tells whether the driver works; TF_CPP_MIN_LOG_LEVEL=0 shows what "
+                        "TensorFlow says"))
+    return strategy
+
+
+def _misses_gpus():
+    """Return whether there are GPUs that nobody hid and TensorFlow does not find."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    return os.path.exists(_NVIDIA) and not hidden and not tf.config.list_physical_devices("GPU")
 
 
 def devices(strategy):

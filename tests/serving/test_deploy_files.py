@@ -28,7 +28,8 @@ FLAGS = {
     "allow_version_labels_for_unavailable_models", "enable_batching", "batching_parameters_file",
     "enable_per_model_batching_parameters", "monitoring_config_file", "ssl_config_file",
     "tensorflow_intra_op_parallelism", "tensorflow_inter_op_parallelism", "grpc_channel_arguments",
-    "max_num_load_retries", "enable_profiler", "grpc_max_threads", "rest_api_num_threads"}
+    "max_num_load_retries", "model_name", "model_base_path", "enable_profiler",
+    "grpc_max_threads", "rest_api_num_threads"}
 
 
 def message(name, kind):

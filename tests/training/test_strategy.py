@@ -1,6 +1,8 @@
 """Strategies by name."""
 
 import json
+import pathlib
+import re
 import types
 
 import numpy as np
@@ -19,6 +21,32 @@ def test_devices_are_made_before_tensorflow_works_or_not_at_all():
     with pytest.raises(UsageError, match=f"num_devices={count + 1} after TensorFlow started "
                                          f"with {count}; try it first in a new process"):
         make_strategy("mirrored", count + 1)
+
+
+@pytest.mark.parametrize("there, listed, hidden, noted", [
+    (True, [], None, True), (True, [], "0", True), (True, ["GPU"], None, False),
+    (True, [], "-1", False), (True, [], "", False), (False, [], None, False)])
+def test_a_command_tells_what_trains_and_of_gpus_that_tensorflow_does_not_find(
+        there, listed, hidden, noted, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(strategy, "_NVIDIA", str(tmp_path if there else tmp_path / "none"))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: listed)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    made = strategy.command_strategy(types.SimpleNamespace(strategy="one_device", num_devices=1))
+    assert made.num_replicas_in_sync == 1
+    first, *notes = capsys.readouterr().out.splitlines()
+    assert first == f"devices: {strategy.devices(made)}"
+    assert [line.startswith("note: this machine has an NVIDIA GPU") for line in notes] == (
+        [True] if noted else [])
+
+
+def test_the_note_says_what_the_page_on_gpus_says(monkeypatch, capsys):
+    monkeypatch.setattr(strategy, "_misses_gpus", lambda: True)
+    strategy.command_strategy(types.SimpleNamespace(strategy="one_device", num_devices=1))
+    (wanted,) = re.findall(r"tensorflow\[and-cuda\][^'\"]+", capsys.readouterr().out)
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+    assert wanted in page.read_text()
 
 
 def test_several_workers_take_no_devices_that_they_would_leave_idle():
