@@ -7,6 +7,7 @@ import shutil
 # Tests of pages are skipped where there is none: `apt-get install chromium`, or name it here.
 CHROMIUM = next(filter(None, (os.environ.get("CHROMIUM"), *map(
     shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome")))), None)
+PATIENCE = 300_000  # milliseconds until something that must happen is taken not to
 
 
 @contextlib.contextmanager
@@ -22,6 +23,7 @@ def opened(browser, address, **options):
     """
     complaints = []
     page = browser.new_page(**options)
+    page.set_default_timeout(PATIENCE)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: message.type == "error"
             and "status of 4" not in message.text and complaints.append(message.text))

@@ -67,14 +67,15 @@ def made_once(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     """Headless Chromium, as of Playwright; the test skips where there is none."""
-    from browser import CHROMIUM
+    from browser import CHROMIUM, PATIENCE
 
     playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium, or name it in CHROMIUM")
     with playwright.sync_playwright() as driver:
         # Root, as in containers, has no sandbox.
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"],
+                                         timeout=PATIENCE)
         yield browser
         browser.close()
 

@@ -1,6 +1,9 @@
 """What every layer must be able to do, checked on tiny widths, and replicas to do it on."""
 
+import contextlib
 import os
+import pathlib
+import re
 
 import keras
 import numpy as np
@@ -66,3 +69,18 @@ def unsealed(folder):
     """The path `folder`, whose checksums are taken away, for changes that are meant."""
     os.remove(os.path.join(folder, checksums.NAME))
     return folder
+
+
+@contextlib.contextmanager
+def takes_at_most(kibibytes):
+    """The memory of this process grows by at most so much in the block, even for a moment."""
+    def peak():
+        status = pathlib.Path("/proc/self/status").read_text()
+        return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1])
+
+    # The peak begins anew with what is held now: what earlier tests held hides nothing.
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+    before = peak()
+    yield
+    grown = peak() - before
+    assert grown <= kibibytes, grown

@@ -40,7 +40,7 @@ class Forker:
 
     def __exit__(self, *exception):
         self._server.stdin.close()
-        self._server.wait(60)
+        self._server.wait(PATIENCE)
 
     def start(self, words, log, limits=None):
         """Start a command as a `Fork`.

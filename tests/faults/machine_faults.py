@@ -224,7 +224,7 @@ class Machine:
         return self.run(work, clock=self.draw.randrange(1 << 30))
 
     def _remount(self, option):
-        for _ in range(50):  # busy as long as the kernel closes what a killed process had open
+        for _ in range(600):  # busy as long as the kernel closes what a killed process had open
             if subprocess.run(["mount", "-o", f"remount,{option}", self.base],
                               capture_output=True, check=False).returncode == 0:
                 return

@@ -23,12 +23,12 @@ class Loopback:
     name = "loopback"
 
     def __init__(self, count):
-        sockets = [socket.socket() for _ in range(count)]
-        for each in sockets:
+        # As long as they are bound nobody else is given their ports, while workers start slowly.
+        self._reserved = [socket.socket() for _ in range(count)]
+        for each in self._reserved:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # who is told may take it
             each.bind(("localhost", 0))
-        self.addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-        for each in sockets:
-            each.close()
+        self.addresses = [f"localhost:{each.getsockname()[1]}" for each in self._reserved]
 
     def prefix(self, index):
         """The command that starts another one where the worker is."""

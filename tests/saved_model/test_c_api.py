@@ -38,7 +38,7 @@ def run(version, libraries, requests):
                "config": config.SerializeToString(), "requests": requests}
     written = json.dumps(request, default=lambda data: {"b64": base64.b64encode(data).decode()})
     return subprocess.run([sys.executable, HARNESS], input=written, text=True,
-                          capture_output=True, timeout=120)
+                          capture_output=True, timeout=300)
 
 
 def libraries_of(version):

@@ -131,7 +131,7 @@ def test_a_killed_export_leaves_nothing_that_counts(quick, model_folder, tmp_pat
               "from bert_tf.saved_model import save\n"
               "save.verify = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
               "save.export_saved_model(sys.argv[1], sys.argv[2])\n")
-    process = subprocess.run([sys.executable, "-c", script, model_folder, tmp_path], timeout=120)
+    process = subprocess.run([sys.executable, "-c", script, model_folder, tmp_path], timeout=300)
     assert process.returncode == -9
     lock, left = sorted(os.listdir(tmp_path))
     assert lock == ".lock" and left.startswith(".tmp-")

@@ -6,6 +6,7 @@ import httpx
 import numpy as np
 import pytest
 from browser import opened
+from server_harness import PATIENCE
 from small_server import save_small_model, serving
 
 from bert_tf.errors import UsageError
@@ -132,13 +133,13 @@ def test_an_index_that_no_page_offers_is_named(tmp_path, caplog):
 
 def test_what_is_asked_and_refused(address):
     def names(**query):
-        return httpx.get(f"{address}/page/indexes", params=query).json()
+        return httpx.get(f"{address}/page/indexes", params=query, timeout=PATIENCE).json()
 
     assert names(model="small") == names(model="small", version="7") == ["wiki"]
     assert names(model="none") == names() == names(model="small", version="x") == []
 
     def search(content):
-        answer = httpx.post(f"{address}/page/search", content=content)
+        answer = httpx.post(f"{address}/page/search", content=content, timeout=PATIENCE)
         return answer.status_code, answer.json()
 
     status, found = search('{"index": "wiki", "vector": [0, 0, 2]}')
@@ -162,6 +163,7 @@ def test_what_is_asked_and_refused(address):
 def test_a_server_without_indexes(tmp_path):
     save_small_model(str(tmp_path))
     with serving(str(tmp_path)) as served:
-        assert httpx.get(f"{served.address}/page/indexes?model=small").json() == []
-        answer = httpx.post(f"{served.address}/page/search", content="{}")
+        assert httpx.get(f"{served.address}/page/indexes?model=small",
+                         timeout=PATIENCE).json() == []
+        answer = httpx.post(f"{served.address}/page/search", content="{}", timeout=PATIENCE)
         assert answer.status_code == 404 and "no indexes" in answer.json()["error"]

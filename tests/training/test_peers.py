@@ -1,5 +1,6 @@
 """When a worker counts as lost; real ones are lost in `test_multi_worker` and `tests/faults`."""
 
+import itertools
 import re
 import socket
 import threading
@@ -96,8 +97,10 @@ def test_nobody_lost(servers, monkeypatch):
 
 
 def test_a_worker_that_does_not_come(monkeypatch, capsys):
-    monkeypatch.setattr(peers, "_REMIND", -1)
-    monkeypatch.setattr(peers, "ARRIVAL", 0.5)
+    monkeypatch.setattr(peers, "_REMIND", 0)
+    monkeypatch.setattr(peers, "ARRIVAL", 1)
+    monkeypatch.setattr(peers, "time", types.SimpleNamespace(  # a second at each look
+        monotonic=itertools.count().__next__, sleep=lambda seconds: None))
     with socket.create_server(("localhost", 0)) as there, socket.socket() as absent:
         absent.bind(("localhost", 0))  # and does not listen
         addresses = tuple(f"localhost:{each.getsockname()[1]}" for each in (there, absent))

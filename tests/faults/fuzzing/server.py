@@ -10,7 +10,7 @@ import threading
 from fuzzing.target import Target
 from fuzzing.wire import Core, request_seeds
 
-_SECONDS = 20  # until a server is taken to hang
+_SECONDS = 120  # until a server is taken to hang
 _HEAD = b"POST /v1/models/m:predict HTTP/1.1\r\nhost: a\r\ncontent-length: 21\r\n\r\n"
 _CHUNKED = (b"POST /v1/models/m:predict HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
             b"15\r\n{\"instances\": [\"ab\"]}\r\n0\r\n\r\n")

@@ -9,7 +9,7 @@ import sys
 import httpx
 import numpy as np
 import pytest
-from server_harness import BINARY, free_ports, wait_until
+from server_harness import BINARY, PATIENCE, free_ports, wait_until
 
 TEXTS = ["The quick brown fox", "안녕하세요 fox", "a"]
 
@@ -154,9 +154,11 @@ def test_weights_of_tokens(address, task_models):
 
 
 def test_a_gateway_s_metrics_and_health(gateway):
-    assert httpx.get(f"{gateway}/health", timeout=60).status_code == 200
-    httpx.post(f"{gateway}/models/bert/embed", json={"inputs": "a"}, timeout=60)
+    def get(path):
+        return httpx.get(gateway + path, timeout=PATIENCE)
+
+    wait_until(lambda: get("/health").status_code == 200, "the models are ready")
+    httpx.post(f"{gateway}/models/bert/embed", json={"inputs": "a"}, timeout=PATIENCE)
     counted = ':tensorflow:serving:request_count{model_name="bert",status="OK"}'
-    wait_until(lambda: counted in httpx.get(f"{gateway}/monitoring/prometheus/metrics").text,
-               "it is counted")
-    assert httpx.get(f"{gateway}/none").json() == {"error": "no such path: /none"}
+    wait_until(lambda: counted in get("/monitoring/prometheus/metrics").text, "it is counted")
+    assert get("/none").json() == {"error": "no such path: /none"}

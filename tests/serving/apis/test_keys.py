@@ -8,6 +8,7 @@ import grpc
 import pytest
 from fake_backend import EMBEDDER, FakeBackend, serving
 from fake_models import add_version, answering, rest_of, running, settings_of
+from server_harness import PATIENCE
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.apis.keys import Keys
@@ -126,11 +127,13 @@ def test_tensorflow_serving_s_own_apis_ask_for_a_key_too(fake_versions, tmp_path
         path = f"{address}/v1/models/m:predict"
         for url in (path, f"{address}/v1/models/m", f"{address}/page/models",
                     f"{address}/page/has_attention?model=m"):
-            assert httpx.get(url).status_code == 401
-        assert httpx.get(address).status_code == 200  # the page, which then asks for a key
+            assert httpx.get(url, timeout=PATIENCE).status_code == 401
+        page = httpx.get(address, timeout=PATIENCE)  # which then asks for a key
+        assert page.status_code == 200
         for method in ("POST", "PUT", "DELETE", "PATCH"):
-            assert httpx.request(method, address, json={"inputs": "a"}).status_code == 401
-        response = httpx.post(path, json={"instances": [2]}, headers=RIGHT)
+            assert httpx.request(method, address, json={"inputs": "a"},
+                                 timeout=PATIENCE).status_code == 401
+        response = httpx.post(path, json={"instances": [2]}, headers=RIGHT, timeout=PATIENCE)
         assert response.json() == {"predictions": [4]}
         with Client(address, "m", api_key=OTHER) as client:
             assert client.status()[0]["state"] == "AVAILABLE"
@@ -138,7 +141,7 @@ def test_tensorflow_serving_s_own_apis_ask_for_a_key_too(fake_versions, tmp_path
             client.status()
         assert raised.value.code == "UNAUTHENTICATED"
         with rest_of(core, run, RestSettings(cors=True), keys=settings.keys) as address:
-            refused = httpx.get(f"{address}/v1/models/m")
+            refused = httpx.get(f"{address}/v1/models/m", timeout=PATIENCE)
             assert refused.status_code == 401
             assert refused.headers["access-control-allow-origin"] == "*"  # or pages cannot read it
 

@@ -53,7 +53,8 @@ def posting():
     return posting
 
 
-def test_a_model_is_asked_what_it_is_once(posting):
+def test_a_model_is_asked_what_it_is_once(posting, monkeypatch):
+    monkeypatch.setattr(client_backend, "_KNOWN_SECONDS", PATIENCE)
     scripted = ScriptedServer(_answer, SIGNATURES)
     with scripted.running("grpc") as address, posting(address) as post:
         for _ in range(3):
@@ -300,10 +301,12 @@ def test_texts_are_asked_in_parts(posting, monkeypatch):
     assert [row["index"] for row in body["results"]] == [1, 2, 0]
 
 
-def test_the_log_has_each_failure_once(caplog):
+def test_the_log_has_each_failure_once(caplog, monkeypatch):
     """The line about a model that is not there, at every probe, takes no other's place."""
     def answer(signature, inputs):
         raise Refusal(grpc.StatusCode.UNAUTHENTICATED, 401, "show a key")
+
+    monkeypatch.setattr(client_backend, "_SILENT_SECONDS", PATIENCE)
 
     async def ask(address):
         backend = ClientBackend(address, [MODEL], Decoder(), LIMITS, Metrics())

@@ -13,6 +13,7 @@ import urllib.request
 
 import pytest
 import uvicorn
+from fake_models import LaterLoop
 
 from bert_tf.serving.server import http_limits
 from bert_tf.serving.server.http_limits import MOST_FIELDS, MOST_HEAD_BYTES, bounded
@@ -43,15 +44,20 @@ async def hasty(scope, receive, send):
 
 @contextlib.contextmanager
 def running(app=echo, max_connections=8, max_body_bytes=10_000, log_level="critical", **options):
-    """The port of a server in a thread."""
+    """The port of a server in a thread, whose event loop is a `LaterLoop`."""
     config = uvicorn.Config(app, http=bounded(max_connections, max_body_bytes), lifespan="off",
                             log_level=log_level, log_config=None, ws="none", **options)
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext
+
+    def serve():
+        with asyncio.Runner(loop_factory=LaterLoop) as runner:
+            runner.run(server.serve([listening]))
+
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+        thread = threading.Thread(target=serve)
         thread.start()
         try:
             yield listening.getsockname()[1]
@@ -206,14 +212,21 @@ def test_a_client_that_does_not_read(monkeypatch):
 
 def test_a_client_that_reads_slowly(monkeypatch):
     """For longer than an answer may wait, but no part of it waits for so long."""
-    monkeypatch.setattr(http_limits, "UNREAD_SECONDS", 1.5)
-    with running() as port, connected(port) as connection:
+    monkeypatch.setattr(http_limits, "UNREAD_SECONDS", PATIENCE)
+    loops = []
+
+    async def noted(scope, receive, send):
+        loops.append(asyncio.get_running_loop())
+        await echo(scope, receive, send)
+
+    with running(noted) as port, connected(port) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)  # little is on its way
         connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
-        size, end = 0, time.monotonic() + 2 * http_limits.UNREAD_SECONDS
+        size = 0
         while size < LARGE:
             size += len(data := connection.recv(LARGE // 64))
             assert data, size
-            time.sleep(max(0, end - time.monotonic()) * len(data) / (LARGE - size + len(data)))
+            loops[0].ahead += 2 * PATIENCE * len(data) / LARGE
 
 
 def test_connections():

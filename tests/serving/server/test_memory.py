@@ -7,7 +7,8 @@ import sys
 import pytest
 
 TAKE = """
-import resource
+import ctypes, resource
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE: all pages are of one size
 from bert_tf.serving.server import memory
 if {reuse}:
     memory.reuse_large_blocks()

@@ -5,6 +5,7 @@ import json
 import httpx
 import pytest
 from browser import check_contrast, opened
+from server_harness import PATIENCE
 from small_server import CITY, FACE, MASK, save_small_model, serving
 
 from bert_tf.serving.apis.keys import Keys
@@ -265,7 +266,7 @@ def test_every_field_has_a_name_and_lists_have_headings(page):
 
 
 def test_nothing_from_elsewhere_may_be_loaded(address):
-    answer = httpx.get(address)
+    answer = httpx.get(address, timeout=PATIENCE)
     assert answer.headers["content-type"].startswith("text/html")
     policy = dict(part.strip().split(" ", 1)
                   for part in answer.headers["content-security-policy"].split(";"))

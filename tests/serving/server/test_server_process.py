@@ -195,15 +195,15 @@ def test_a_server_takes_what_its_flags_allow_and_models_from_nobody(model_folder
     held = [another_connection(server.address) for _ in range(3)]
     for channel, taken in zip(held, (True, True, False), strict=True):
         assert answers(channel) == taken  # the harness has one of the three
-    held[0].close()
+    for channel in (held[2], held[0]):  # that one would try again, and take the place
+        channel.close()
 
     def has_room():
         with another_connection(server.address) as channel:
             return answers(channel)
 
     wait_until(has_room, "there is room again")
-    for channel in held[1:]:
-        channel.close()
+    held[1].close()
     for port in (server.port, server.rest_port):
         socket.create_connection(("127.0.0.2", port), PATIENCE).close()
     assert arrays(server.predict("m", text=["abc"]))["length"] == [3]

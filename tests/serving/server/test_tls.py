@@ -15,7 +15,16 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from server_harness import BINARY, PATIENCE, Server, arrays, free_ports, launch, refused
+from server_harness import (
+    BINARY,
+    PATIENCE,
+    Server,
+    arrays,
+    free_ports,
+    launch,
+    refused,
+    wait_until,
+)
 from small_model import save_small
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tensorflow_serving.config import model_server_config_pb2
@@ -177,7 +186,9 @@ def test_a_gateway_with_certificates_on_both_sides(mutual, pki, client, status):
         process.stdout.readline()  # which tells that it listens
         address = f"https://localhost:{port}/health"
         context = ssl.create_default_context(cafile=pki["authority.crt"])
-        assert httpx.get(address, verify=context, timeout=PATIENCE).status_code == status
+        # A slow machine may have no answer to it in the time that it has, which is a 503, too.
+        wait_until(lambda: httpx.get(address, verify=context, timeout=PATIENCE
+                                     ).status_code == status, f"health {status}")
         with pytest.raises(httpx.ConnectError, match="(?i)certificate verify failed"):
             httpx.get(address, timeout=PATIENCE)
     finally:
