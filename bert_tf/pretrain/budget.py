@@ -105,41 +105,40 @@ class BudgetRun:
             splits_morphemes=bool(getattr(tokenizer or self.given, "pretokenize", None)))
         entries = tokenizer and len(tokenizer.vocabulary)
         pretokenize(tokenizer or self.given, ["가다"])  # an analyser that is missing is told first
-        rates = {}
+        budgets = []
 
         def left():
             return recipe.train_seconds(self.given.hours, time.monotonic() - self.started, kept)
 
         seconds = min(_MEASURED, _MEASURED_OF_HOURS * 3600 * self.given.hours)
-        while (next_size := recipe.to_measure(list(candidates), rates, left(),
-                                              corpus_tokens)) is not None:
-            options, config = complete(self._filled(candidates[next_size]))
+        while (candidate := recipe.to_measure(list(candidates), budgets)) is not None:
+            options, config = complete(self._filled(candidates[candidate]))
             try:
-                rates[next_size] = _rate(options, lambda options, config=config: steps_per_second(
+                rate = _rate(options, lambda options, config=config: steps_per_second(
                     options, config, entries or options.vocab_size, strategy, seconds))
             except tf.errors.ResourceExhaustedError:
-                if not rates:
+                if not budgets:
                     raise UsageError(explain(
-                        f"no memory for a step of the smallest model, {next_size.layers} x "
-                        f"{next_size.width}", attempt="--batch_size")) from None
-                print(f"no memory for a step of {next_size.layers} x {next_size.width}")
-                rates[next_size] = 0.0
+                        f"no memory for a step of the smallest model, {candidate.layers} x "
+                        f"{candidate.width}", attempt="--batch_size")) from None
+                print(f"no memory for a step of {candidate.layers} x {candidate.width}")
+                rate = 0.0
+            budgets.append(recipe.Budget(candidate, rate, int(rate * left()), corpus_tokens))
             gc.collect()  # graphs are in cycles, and the next model may be large
         spent = time.monotonic() - self.started
-        budget = recipe.choose(rates, left(), corpus_tokens)
+        budget = recipe.choose(budgets, left())
         chosen = {**candidates[budget.size], "train_steps": budget.steps}
         told = [f"recipe {self.given.recipe}, {self.given.hours:g} hours: {spent:.0f} s measured, "
                 f"{kept:.0f} s are kept for all but training, "
                 f"{recipe.MARGIN:.0%} in reserve; about {corpus_tokens / 1e6:,.1f} million tokens "
-                "of text"]
-        told += [f"  {recipe.Budget(each, rate, int(rate * left()), corpus_tokens)}"
-                 for each, rate in rates.items()]
+                "of text; steps as of when a size was measured",
+                *(f"  {each}" for each in budgets)]
         options = self._filled(chosen)
         told.append(f"chosen: {budget.size.name or 'the model given'}, " + " ".join(
             f"--{name} {getattr(options, name)}" for name in chosen if name != "preset"))
         return {"options": {name: value for name, value in chosen.items()
                             if getattr(self.given, name) is None},
-                "rates": {each.name: rate for each, rate in rates.items()}, "told": told}
+                "rates": {each.size.name: each.rate for each in budgets}, "told": told}
 
     def _text(self):
         """Bytes of text, and its tokens, about."""
