@@ -13,6 +13,7 @@ from bert_tf import cores
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.pretrain import recipe
 from bert_tf.pretrain.complete import complete
+from bert_tf.pretrain.sources import source_files
 from bert_tf.storage import files, manifest
 from bert_tf.training.config import RATES
 
@@ -143,11 +144,12 @@ class BudgetRun:
     def _text(self):
         """Bytes of text, and its tokens, about."""
         from bert_tf.data import python_prose
-        from bert_tf.data.documents import read_documents
+        from bert_tf.data.documents import expand_inputs, read_documents
         from bert_tf.data.plan import make_sections
 
         if self.given.input:
-            paths = files.expand(self.given.input)
+            paths = expand_inputs(self.given.input, self.options.output_dir, self.given.overwrite,
+                                  source_files(self.options.stored()))
             next(read_documents(paths, self.options.split))  # an error where there is none
             size = make_sections(paths)[1]
         else:

@@ -168,6 +168,18 @@ def test_another_text_is_measured_anew(choose, measured, tmp_path, monkeypatch):
     assert choose()[1].facts["recipe"]["given"]["bytes"] == 16e6 and measured
 
 
+def test_a_pattern_that_matches_what_the_run_writes_is_the_same_text(choose, measured, tmp_path,
+                                                                     monkeypatch):
+    monkeypatch.setattr(plan, "make_sections", lambda paths: ((paths,), 15e6 * len(paths)))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/text.txt").write_text("a sentence of some words\n")
+    _, run = choose(input=str(tmp_path / "run/*.txt"))
+    manifest.write(str(tmp_path / "run/run.json"), {}, [], **run.facts)
+    (tmp_path / "run/vocab.txt").write_text("a\nb\n")
+    measured.clear()
+    assert choose(input=str(tmp_path / "run/*.txt"))[1].facts == run.facts and not measured
+
+
 def test_what_is_measured_is_what_will_be_trained(choose, measured, write_file):
     """Rows of the tables, the rate of the optimizer, the steps of a long warm-up, the objective."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
