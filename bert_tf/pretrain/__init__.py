@@ -60,7 +60,7 @@ def _finished(config):
     from bert_tf.training.run_options import check_apart
 
     budget = budget_run(config)
-    config, model_config = complete(config)
+    config, model_config = (budget.options, budget.config) if budget else complete(config)
     check_apart(config.output_dir, "init", config.init)
 
     from bert_tf.training.loop import check_split

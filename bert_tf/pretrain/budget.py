@@ -28,6 +28,10 @@ class BudgetRun:
     Args:
         options: `PretrainConfig` with a recipe, as given.
 
+    Attributes:
+        options, config: as of `complete`, before anything is chosen.
+        facts: for the manifest, once it is.
+
     Raises:
         UsageError: options contradict each other or the recipe.
     """
@@ -36,11 +40,11 @@ class BudgetRun:
         self.started = time.monotonic()
         self.given = options
         _check(options)
-        self.options, config = complete(options)
-        self.family = config.family
+        self.options, self.config = complete(self._filled(
+            {"max_seq_length": recipe.seq_length(options.hours)}))
         self.is_causal = self.options.objective == "lm"
-        self.fixed_config = None if not (options.config or options.init) else config
-        self.facts = {}  # for the manifest
+        self.fixed_config = self.config if options.config or options.init else None
+        self.facts = {}
 
     def chosen(self, strategy):
         """Return the options with what the recipe chose, measured now or found in the run folder.
@@ -160,7 +164,7 @@ class BudgetRun:
         """`{Size: options}` of the models that may be chosen, the smallest first."""
         given = self.given
         names = [""] if self.fixed_config else (
-            [given.preset] if given.preset else recipe.sizes_of(self.family))
+            [given.preset] if given.preset else recipe.sizes_of(self.config.family))
         found = {}
         for name in names:
             config = self.fixed_config

@@ -136,11 +136,12 @@ def test_a_model_to_start_from_brings_its_vocabulary(choose, measured, tmp_path)
     vocabulary = Vocabulary([*SPECIAL_TOKENS, "a", "b"])
     model = Pretrainer(ModelConfig.from_dict({
         "family": "bert", "vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 2,
-        "num_attention_heads": 1, "intermediate_size": 8}), None)
+        "num_attention_heads": 1, "intermediate_size": 8, "max_position_embeddings": 64}), None)
     model.save_pretrained(str(tmp_path / "start"), Tokenizer(vocabulary))
     (options, config), _ = choose(init=str(tmp_path / "start"), stack=2)
     assert [size for _, _, size in measured] == [7]
     assert config.num_hidden_layers == 4 and options.objective == "mlm"
+    assert options.max_seq_length == 64
 
 
 def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, capsys):
