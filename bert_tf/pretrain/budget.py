@@ -42,6 +42,8 @@ class BudgetRun:
         _check(options)
         self.options, self.config = complete(self._filled(
             {"max_seq_length": recipe.seq_length(options.hours)}))
+        # `complete` tells once where the SavedModel goes.
+        self.given = options.replace(export_dir=self.options.export_dir)
         self.is_causal = self.options.objective == "lm"
         self.fixed_config = self.config if options.config or options.init else None
         self.facts = {}

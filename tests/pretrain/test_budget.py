@@ -181,6 +181,15 @@ def test_a_pattern_that_matches_what_the_run_writes_is_the_same_text(choose, mea
     assert choose(input=str(tmp_path / "run/*.txt"))[1].facts == run.facts and not measured
 
 
+def test_where_the_model_goes_is_told_once(choose, monkeypatch):
+    """`export_dir_beside` does so where nothing is given."""
+    asked = []
+    monkeypatch.setattr("bert_tf.pretrain.complete.export_dir_beside",
+                        lambda run, given: asked.append(given) or "exported")
+    choose()
+    assert asked.count(None) == 1
+
+
 def test_what_is_measured_is_what_will_be_trained(choose, measured, write_file):
     """Rows of the tables, the rate of the optimizer, the steps of a long warm-up, the objective."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
