@@ -42,6 +42,8 @@ class BudgetRun:
         _check(options)
         self.options, self.config = complete(self._filled(
             {"max_seq_length": recipe.seq_length(options.hours)}))
+        if not files.exists(self._record()):
+            self._refuse_workers()
         # `complete` tells once where the SavedModel goes.
         self.given = options.replace(export_dir=self.options.export_dir)
         self.is_causal = self.options.objective == "lm"
@@ -60,6 +62,7 @@ class BudgetRun:
         stated = json.loads(json.dumps(stated))
         found = self._chosen_before(stated)
         if found is None:
+            self._refuse_workers()
             found = {**self._choose(strategy, size, corpus_tokens), "given": stated}
         else:
             print(f"recipe {self.given.recipe}: as it was chosen for {self.options.output_dir}")
@@ -67,8 +70,18 @@ class BudgetRun:
         self.facts = {"recipe": found}
         return self._filled(found["options"])
 
+    def _record(self):
+        return os.path.join(self.options.output_dir, "run.json")
+
+    def _refuse_workers(self):
+        if self.given.strategy == "multi_worker":
+            raise UsageError(explain(
+                f"--recipe {self.given.recipe} with --strategy multi_worker, whose workers would "
+                "measure different rates",
+                attempt="one machine, or the options that it chooses there"))
+
     def _chosen_before(self, stated):
-        path = os.path.join(self.options.output_dir, "run.json")
+        path = self._record()
         if not files.exists(path):
             return None
         try:
@@ -200,10 +213,6 @@ def _check(options):
     if options.hours is None:
         raise UsageError(explain(f"--recipe {options.recipe}", "the time that it may take",
                                  f"--recipe {options.recipe} --hours 1"))
-    if options.strategy == "multi_worker":
-        raise UsageError(explain(f"--recipe {options.recipe} with --strategy multi_worker, whose "
-                                 "workers would measure different rates",
-                                 attempt="one machine, or the options that it chooses there"))
     if "-" in (options.input or ()):
         raise UsageError(explain(f"--recipe {options.recipe} with --input -, whose size is not "
                                  "known", attempt="a file"))

@@ -155,6 +155,9 @@ def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, caps
     del run.facts["recipe"]["given"]["causal_fraction"]  # an option that there was not yet
     manifest.write(str(tmp_path / "run/run.json"), options.stored(), [], **run.facts)
     assert choose()[1].facts == run.facts and not measured
+    assert choose(strategy="multi_worker")[0][0].train_steps == options.train_steps
+    with pytest.raises(UsageError, match="with --strategy multi_worker"):
+        choose(strategy="multi_worker", seed=3)
     for changed in ({"learning_rate": 1e-4}, {"preset": "tiny"}):  # may be worth other steps
         assert choose(**changed)[1].facts != run.facts and measured
         measured.clear()
