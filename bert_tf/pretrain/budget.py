@@ -13,13 +13,16 @@ from bert_tf import cores
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.pretrain import recipe
 from bert_tf.pretrain.complete import complete
-from bert_tf.pretrain.sources import source_files
+from bert_tf.pretrain.sources import source_digests, source_files
 from bert_tf.storage import files, manifest
 from bert_tf.training.config import RATES
 
 _MEASURED = 15  # seconds of steps of a size, at most
 _MEASURED_OF_HOURS = 0.02  # and of all seconds
 _SOME_STEPS = 10_000  # until the steps are known, or ten times those of the warm-up
+# How it is said that what is compared of a run changed, where it is no option.
+_CHANGED = {"bytes": "the input files changed",
+            "sources": "the files of --init, --vocab, --exclude or --config changed"}
 
 
 class BudgetRun:
@@ -58,7 +61,8 @@ class BudgetRun:
         """
         size, corpus_tokens = self._text()
         # Another text or another option is another choice; as JSON, to compare with what is stored.
-        stated = {**manifest.result_options(self.given.stored()), "bytes": size}
+        stated = {**manifest.result_options(self.given.stored()), "bytes": size,
+                  "sources": self._source_digests()}
         stated = json.loads(json.dumps(stated))
         found = self._chosen_before(stated)
         if found is None:
@@ -80,6 +84,12 @@ class BudgetRun:
                 "measure different rates",
                 attempt="one machine, or the options that it chooses there"))
 
+    def _source_digests(self):
+        """What the files beside the text hold; of a configuration what it says, however written."""
+        config = self.given.config
+        return [*source_digests(self.options.stored()),
+                *([manifest.fingerprint(files.read_json(config))] if config else ())]
+
     def _chosen_before(self, stated):
         path = self._record()
         if not files.exists(path):
@@ -92,13 +102,15 @@ class BudgetRun:
             raise
         found = made.get("recipe") or {}
         before = manifest.result_options(found.get("given") or {})
-        changed = manifest.changed_options(before, stated)
+        changed = manifest.changed_options(before, {
+            name: value for name, value in stated.items()
+            if name in before or name != "sources"})  # not noted of runs from before
         if before and not changed:
             return found
         if before and not self.given.overwrite and files.exists(
                 os.path.join(self.options.output_dir, "vocab.json")):
-            what = [f"{name} was {before.get(name)!r}, now {stated.get(name)!r}"
-                    if name != "bytes" else "the input files changed" for name in changed]
+            what = [_CHANGED.get(name, f"{name} was {before.get(name)!r}, now {stated.get(name)!r}")
+                    for name in changed]
             raise UsageError(explain(
                 f"{self.options.output_dir} holds another run ({'; '.join(what)})",
                 attempt="another output folder, or --overwrite"))

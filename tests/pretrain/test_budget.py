@@ -184,6 +184,32 @@ def test_a_pattern_that_matches_what_the_run_writes_is_the_same_text(choose, mea
     assert choose(input=str(tmp_path / "run/*.txt"))[1].facts == run.facts and not measured
 
 
+@pytest.mark.parametrize("option", ["config", "vocab"])
+def test_other_files_beside_the_text_are_another_choice(choose, measured, tmp_path, option):
+    sizes = {"family": "bert", "vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 1,
+             "num_attention_heads": 1, "intermediate_size": 8}
+    before, formatted, after = {
+        "config": [json.dumps(sizes), json.dumps(sizes, indent=2),
+                   json.dumps({**sizes, "num_hidden_layers": 2})],
+        "vocab": ["\n".join([*SPECIAL_TOKENS, *words]) for words in ("ab", "ab", "abc")]}[option]
+    path, record = tmp_path / "file", str(tmp_path / "run/run.json")
+    path.write_text(before)
+    given = {option: str(path), "preset": None if option == "config" else "tiny"}
+    _, run = choose(**given)
+    manifest.write(record, {}, [], **run.facts)
+    path.write_text(formatted)
+    measured.clear()
+    assert choose(**given)[1].facts == run.facts and not measured
+    path.write_text(after)
+    (tmp_path / "run/vocab.json").touch()
+    with pytest.raises(UsageError, match="another run .the files of --init, --vocab, --exclude or"):
+        choose(**given)
+    assert choose(**given, overwrite=True)[1].facts != run.facts and measured
+    del run.facts["recipe"]["given"]["sources"]  # as before they were noted
+    manifest.write(record, {}, [], **run.facts)
+    assert choose(**given)[1].facts == run.facts
+
+
 def test_where_the_model_goes_is_told_once(choose, monkeypatch):
     """`export_dir_beside` does so where nothing is given."""
     asked = []
