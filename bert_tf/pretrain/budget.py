@@ -53,11 +53,12 @@ class BudgetRun:
         self.fixed_config = self.config if options.config or options.init else None
         self.facts = {}
 
-    def chosen(self, strategy):
+    def chosen(self, strategy, ready=lambda: None):
         """Return the options with what the recipe chose, measured now or found in the run folder.
 
         Args:
             strategy: from `make_strategy`.
+            ready: function that refuses what a new run would delete; called before measuring.
         """
         size, corpus_tokens = self._text()
         # Another text or another option is another choice; as JSON, to compare with what is stored.
@@ -67,6 +68,7 @@ class BudgetRun:
         found = self._chosen_before(stated)
         if found is None:
             self._refuse_workers()
+            ready()
             found = {**self._choose(strategy, size, corpus_tokens), "given": stated}
         else:
             print(f"recipe {self.given.recipe}: as it was chosen for {self.options.output_dir}")
@@ -107,10 +109,10 @@ class BudgetRun:
             if name in before or name != "sources"})  # not noted of runs from before
         if before and not changed:
             return found
-        if before and not self.given.overwrite and files.exists(
+        if not self.given.overwrite and files.exists(
                 os.path.join(self.options.output_dir, "vocab.json")):
             what = [_CHANGED.get(name, f"{name} was {before.get(name)!r}, now {stated.get(name)!r}")
-                    for name in changed]
+                    for name in changed if before or name == "recipe"]
             raise UsageError(explain(
                 f"{self.options.output_dir} holds another run ({'; '.join(what)})",
                 attempt="another output folder, or --overwrite"))

@@ -41,11 +41,11 @@ def choose(tmp_path, write_file, measured, monkeypatch):
     text = write_file("text.txt", "a sentence of some words\n")
     monkeypatch.setattr(plan, "make_sections", lambda paths: ((paths,), 15e6))
 
-    def chosen(**given):
+    def chosen(ready=lambda: None, **given):
         run = budget.budget_run(PretrainConfig(**{
             "input": text, "recipe": "budget", "hours": 1.5, "num_processes": 2,
             "output_dir": str(tmp_path / "run"), **given}))
-        return complete(run.chosen(None)), run
+        return complete(run.chosen(None, ready)), run
     return chosen
 
 
@@ -208,6 +208,19 @@ def test_other_files_beside_the_text_are_another_choice(choose, measured, tmp_pa
     del run.facts["recipe"]["given"]["sources"]  # as before they were noted
     manifest.write(record, {}, [], **run.facts)
     assert choose(**given)[1].facts == run.facts
+
+
+def test_what_cannot_be_is_refused_before_anything_is_measured(choose, measured, tmp_path):
+    def refuse():
+        raise UsageError("12 steps of training would be lost")
+
+    with pytest.raises(UsageError, match="12 steps"):
+        choose(refuse)
+    manifest.write(str(tmp_path / "run/run.json"), {"recipe": None}, [])
+    (tmp_path / "run/vocab.json").touch()
+    with pytest.raises(UsageError, match="another run .recipe was None, now 'budget'.; try"):
+        choose()
+    assert not measured
 
 
 def test_where_the_model_goes_is_told_once(choose, monkeypatch):
