@@ -8,6 +8,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+from bert_tf import pretrain
 from bert_tf.config import ModelConfig
 from bert_tf.data import plan, python_prose
 from bert_tf.errors import BertTfError, UsageError
@@ -221,6 +222,19 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(choose, measured,
     with pytest.raises(UsageError, match="another run .recipe was None, now 'budget'.; try"):
         choose()
     assert not measured
+
+
+def test_the_command_looks_at_the_folder_before_it_measures(tmp_path, write_file, monkeypatch):
+    def steps_per_second(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(step_rate, "steps_per_second", steps_per_second)
+    given = {"input": write_file("text.txt", "some text\n"), "recipe": "budget", "hours": 1.0,
+             "output_dir": str(tmp_path / "run"), "strategy": "one_device"}
+    with pytest.raises(UsageError, match="--finish_now, but .* has no checkpoint"):
+        pretrain.pretrain(**given, finish_now=True)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain.pretrain(**given)
 
 
 def test_where_the_model_goes_is_told_once(choose, monkeypatch):
