@@ -21,7 +21,7 @@ from bert_tf.models.trained_rows import rows_alone
 from bert_tf.pretrain.complete import FAMILY_OBJECTIVES, complete
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import RESULTS, published_version
+from bert_tf.saved_model.source import RESULTS, marks, published_version
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.training.loop import check_split
@@ -125,7 +125,7 @@ class AdaptationRun(RunFolder):
     def export(self, mark):
         """Export the model of a run without training; the version's path."""
         if not files.exists(self.path(RESULTS)):
-            checksums.write_sealed(self.path(RESULTS), {"run": mark, "metrics": {}})
+            checksums.write_sealed(self.path(RESULTS), {**marks(self.path(), mark), "metrics": {}})
         version = published_version(self.options.export_dir, self.path())
         if version:
             print(f"{self.path()}: this run is finished already; nothing to do")

@@ -42,8 +42,11 @@ def own_folder(path, converted, stack=1, reads_text=False):
         if stack > 1:
             count = checkpoint.config.num_hidden_layers
             checkpoint = stacked(checkpoint, stack)
+            groups = checkpoint.config.num_hidden_groups
             print(f"its {count} layers, repeated {stack} times, begin as the new model's "
-                  f"{count * stack}: layer i as layer i modulo {count}")
+                  f"{count * stack}: " + (
+                      f"weights shared in {groups} group{'s'[:groups > 1]}, as they were" if groups
+                      else f"layer i as layer i modulo {count}"))
         ours.write(checkpoint, converted)
     return converted
 

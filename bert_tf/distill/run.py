@@ -29,7 +29,7 @@ from bert_tf.models.find import model_files
 from bert_tf.models.pretrained import takes_no_text
 from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import RESULTS, published_version, read_results
+from bert_tf.saved_model.source import RESULTS, marks, published_version, read_results
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks.base.examples import TextExample
@@ -154,8 +154,9 @@ class DistillationRun(RunFolder):
             best = self.fit(model, student, data)
             files.remove(self.path("model"))
             student.save_pretrained(self.path("model"))
+            mark = manifest.read(self.path("run.json"))["fingerprint"]
             checksums.write_sealed(self.path(RESULTS), {
-                "run": manifest.read(self.path("run.json"))["fingerprint"], "metrics": best,
+                **marks(self.path(), mark), "metrics": best,
                 "texts": {name: len(part) for name, part in texts.items()},
                 "weights": student.count_params(), "teacher_weights": teacher.count_params(),
                 "seconds": round(time.monotonic() - started, 1)})

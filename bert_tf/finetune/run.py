@@ -36,7 +36,7 @@ from bert_tf.finetune.search import Search
 from bert_tf.finetune.trained_on import TRAINED_ON, write_trained_on
 from bert_tf.finetune.trial import RECORD, add_lora
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import RESULTS, published_version, read_results
+from bert_tf.saved_model.source import RESULTS, marks, published_version, read_results
 from bert_tf.storage import files, manifest
 from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks.base.label_counts import describe_labels, label_counts, similar_label_notes
@@ -322,7 +322,8 @@ class FinetuningRun(OutputFolder):
         for name in _OF_TRIAL:
             files.copy(os.path.join(best.folder, name), self.path(name))
         mean, deviation = spread([record for record in records if "metrics" in record])
-        results = {"run": manifest.read(self.path("run.json"))["fingerprint"],
+        mark = manifest.read(self.path("run.json"))["fingerprint"]
+        results = {**marks(self.path(), mark),
                    "task": self.task.name, "columns": self.options.columns(),
                    "metrics": metrics, **tested, **self.described, "notes": notes, "mean": mean,
                    "deviation": deviation, "seeds": records, "search": found,

@@ -60,7 +60,7 @@ def _finished(config):
     from bert_tf.training.run_options import check_apart
 
     budget = budget_run(config)
-    config, model_config = complete(config)
+    config, model_config = (budget.options, budget.config) if budget else complete(config)
     check_apart(config.output_dir, "init", config.init)
 
     from bert_tf.training.loop import check_split
@@ -69,13 +69,16 @@ def _finished(config):
     cli.quiet_tensorflow()
     # Before other TensorFlow work: multi_worker asks for it.
     strategy = command_strategy(config)
+    from bert_tf.pretrain.run import PretrainingRun
+
     if budget:
-        config, model_config = complete(budget.chosen(strategy))
+        run = PretrainingRun(config, model_config, config.train_config(), strategy)
+        if is_chief(strategy):
+            run.check()  # before minutes of measuring
+        config, model_config = complete(budget.chosen(strategy, run.refuse_loss))
     train_config = config.train_config()
     if not config.batch_tokens:
         check_split(train_config, strategy)
-
-    from bert_tf.pretrain.run import PretrainingRun
 
     run = PretrainingRun(config, model_config, train_config, strategy,
                          budget.facts if budget else {})

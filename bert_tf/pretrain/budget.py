@@ -13,12 +13,16 @@ from bert_tf import cores
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.pretrain import recipe
 from bert_tf.pretrain.complete import complete
+from bert_tf.pretrain.sources import source_digests, source_files
 from bert_tf.storage import files, manifest
 from bert_tf.training.config import RATES
 
 _MEASURED = 15  # seconds of steps of a size, at most
 _MEASURED_OF_HOURS = 0.02  # and of all seconds
 _SOME_STEPS = 10_000  # until the steps are known, or ten times those of the warm-up
+# How it is said that what is compared of a run changed, where it is no option.
+_CHANGED = {"bytes": "the input files changed",
+            "sources": "the files of --init, --vocab, --exclude or --config changed"}
 
 
 class BudgetRun:
@@ -26,6 +30,10 @@ class BudgetRun:
 
     Args:
         options: `PretrainConfig` with a recipe, as given.
+
+    Attributes:
+        options, config: as of `complete`, before anything is chosen.
+        facts: for the manifest, once it is.
 
     Raises:
         UsageError: options contradict each other or the recipe.
@@ -35,24 +43,32 @@ class BudgetRun:
         self.started = time.monotonic()
         self.given = options
         _check(options)
-        self.options, config = complete(options)
-        self.family = config.family
+        self.options, self.config = complete(self._filled(
+            {"max_seq_length": recipe.seq_length(options.hours)}))
+        if not files.exists(self._record()):
+            self._refuse_workers()
+        # `complete` tells once where the SavedModel goes.
+        self.given = options.replace(export_dir=self.options.export_dir)
         self.is_causal = self.options.objective == "lm"
-        self.fixed_config = None if not (options.config or options.init) else config
-        self.facts = {}  # for the manifest
+        self.fixed_config = self.config if options.config or options.init else None
+        self.facts = {}
 
-    def chosen(self, strategy):
+    def chosen(self, strategy, ready=lambda: None):
         """Return the options with what the recipe chose, measured now or found in the run folder.
 
         Args:
             strategy: from `make_strategy`.
+            ready: function that refuses what a new run would delete; called before measuring.
         """
         size, corpus_tokens = self._text()
         # Another text or another option is another choice; as JSON, to compare with what is stored.
-        stated = {**manifest.result_options(self.given.stored()), "bytes": size}
+        stated = {**manifest.result_options(self.given.stored()), "bytes": size,
+                  "sources": self._source_digests()}
         stated = json.loads(json.dumps(stated))
         found = self._chosen_before(stated)
         if found is None:
+            self._refuse_workers()
+            ready()
             found = {**self._choose(strategy, size, corpus_tokens), "given": stated}
         else:
             print(f"recipe {self.given.recipe}: as it was chosen for {self.options.output_dir}")
@@ -60,8 +76,24 @@ class BudgetRun:
         self.facts = {"recipe": found}
         return self._filled(found["options"])
 
+    def _record(self):
+        return os.path.join(self.options.output_dir, "run.json")
+
+    def _refuse_workers(self):
+        if self.given.strategy == "multi_worker":
+            raise UsageError(explain(
+                f"--recipe {self.given.recipe} with --strategy multi_worker, whose workers would "
+                "measure different rates",
+                attempt="one machine, or the options that it chooses there"))
+
+    def _source_digests(self):
+        """What the files beside the text hold; of a configuration what it says, however written."""
+        config = self.given.config
+        return [*source_digests(self.options.stored()),
+                *([manifest.fingerprint(files.read_json(config))] if config else ())]
+
     def _chosen_before(self, stated):
-        path = os.path.join(self.options.output_dir, "run.json")
+        path = self._record()
         if not files.exists(path):
             return None
         try:
@@ -72,13 +104,15 @@ class BudgetRun:
             raise
         found = made.get("recipe") or {}
         before = manifest.result_options(found.get("given") or {})
-        changed = manifest.changed_options(before, stated)
+        changed = manifest.changed_options(before, {
+            name: value for name, value in stated.items()
+            if name in before or name != "sources"})  # not noted of runs from before
         if before and not changed:
             return found
-        if before and not self.given.overwrite and files.exists(
+        if not self.given.overwrite and files.exists(
                 os.path.join(self.options.output_dir, "vocab.json")):
-            what = [f"{name} was {before.get(name)!r}, now {stated.get(name)!r}"
-                    if name != "bytes" else "the input files changed" for name in changed]
+            what = [_CHANGED.get(name, f"{name} was {before.get(name)!r}, now {stated.get(name)!r}")
+                    for name in changed if before or name == "recipe"]
             raise UsageError(explain(
                 f"{self.options.output_dir} holds another run ({'; '.join(what)})",
                 attempt="another output folder, or --overwrite"))
@@ -105,50 +139,50 @@ class BudgetRun:
             splits_morphemes=bool(getattr(tokenizer or self.given, "pretokenize", None)))
         entries = tokenizer and len(tokenizer.vocabulary)
         pretokenize(tokenizer or self.given, ["가다"])  # an analyser that is missing is told first
-        rates = {}
+        budgets = []
 
         def left():
             return recipe.train_seconds(self.given.hours, time.monotonic() - self.started, kept)
 
         seconds = min(_MEASURED, _MEASURED_OF_HOURS * 3600 * self.given.hours)
-        while (next_size := recipe.to_measure(list(candidates), rates, left(),
-                                              corpus_tokens)) is not None:
-            options, config = complete(self._filled(candidates[next_size]))
+        while (candidate := recipe.to_measure(list(candidates), budgets)) is not None:
+            options, config = complete(self._filled(candidates[candidate]))
             try:
-                rates[next_size] = _rate(options, lambda options, config=config: steps_per_second(
+                rate = _rate(options, lambda options, config=config: steps_per_second(
                     options, config, entries or options.vocab_size, strategy, seconds))
             except tf.errors.ResourceExhaustedError:
-                if not rates:
+                if not budgets:
                     raise UsageError(explain(
-                        f"no memory for a step of the smallest model, {next_size.layers} x "
-                        f"{next_size.width}", attempt="--batch_size")) from None
-                print(f"no memory for a step of {next_size.layers} x {next_size.width}")
-                rates[next_size] = 0.0
+                        f"no memory for a step of the smallest model, {candidate.layers} x "
+                        f"{candidate.width}", attempt="--batch_size")) from None
+                print(f"no memory for a step of {candidate.layers} x {candidate.width}")
+                rate = 0.0
+            budgets.append(recipe.Budget(candidate, rate, int(rate * left()), corpus_tokens))
             gc.collect()  # graphs are in cycles, and the next model may be large
         spent = time.monotonic() - self.started
-        budget = recipe.choose(rates, left(), corpus_tokens)
+        budget = recipe.choose(budgets, left())
         chosen = {**candidates[budget.size], "train_steps": budget.steps}
         told = [f"recipe {self.given.recipe}, {self.given.hours:g} hours: {spent:.0f} s measured, "
                 f"{kept:.0f} s are kept for all but training, "
                 f"{recipe.MARGIN:.0%} in reserve; about {corpus_tokens / 1e6:,.1f} million tokens "
-                "of text"]
-        told += [f"  {recipe.Budget(each, rate, int(rate * left()), corpus_tokens)}"
-                 for each, rate in rates.items()]
+                "of text; steps as of when a size was measured",
+                *(f"  {each}" for each in budgets)]
         options = self._filled(chosen)
         told.append(f"chosen: {budget.size.name or 'the model given'}, " + " ".join(
             f"--{name} {getattr(options, name)}" for name in chosen if name != "preset"))
         return {"options": {name: value for name, value in chosen.items()
                             if getattr(self.given, name) is None},
-                "rates": {each.name: rate for each, rate in rates.items()}, "told": told}
+                "rates": {each.size.name: each.rate for each in budgets}, "told": told}
 
     def _text(self):
         """Bytes of text, and its tokens, about."""
         from bert_tf.data import python_prose
-        from bert_tf.data.documents import read_documents
+        from bert_tf.data.documents import expand_inputs, read_documents
         from bert_tf.data.plan import make_sections
 
         if self.given.input:
-            paths = files.expand(self.given.input)
+            paths = expand_inputs(self.given.input, self.options.output_dir, self.given.overwrite,
+                                  source_files(self.options.stored()))
             next(read_documents(paths, self.options.split))  # an error where there is none
             size = make_sections(paths)[1]
         else:
@@ -159,7 +193,7 @@ class BudgetRun:
         """`{Size: options}` of the models that may be chosen, the smallest first."""
         given = self.given
         names = [""] if self.fixed_config else (
-            [given.preset] if given.preset else recipe.sizes_of(self.family))
+            [given.preset] if given.preset else recipe.sizes_of(self.config.family))
         found = {}
         for name in names:
             config = self.fixed_config
@@ -193,10 +227,6 @@ def _check(options):
     if options.hours is None:
         raise UsageError(explain(f"--recipe {options.recipe}", "the time that it may take",
                                  f"--recipe {options.recipe} --hours 1"))
-    if options.strategy == "multi_worker":
-        raise UsageError(explain(f"--recipe {options.recipe} with --strategy multi_worker, whose "
-                                 "workers would measure different rates",
-                                 attempt="one machine, or the options that it chooses there"))
     if "-" in (options.input or ()):
         raise UsageError(explain(f"--recipe {options.recipe} with --input -, whose size is not "
                                  "known", attempt="a file"))

@@ -57,7 +57,8 @@ class Size:
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """What a size does with the time: a row of what is printed."""
+    """What a size does with the time that was left when it was measured: a row of what is
+    printed."""
 
     size: Size
     rate: float  # steps a second
@@ -79,49 +80,50 @@ class Budget:
         """Tokens a parameter, of passes that teach something."""
         return min(self.tokens, USEFUL_PASSES * self.corpus_tokens) / self.size.parameters
 
+    @property
+    def suffices(self):
+        """Whether they are enough."""
+        return self.per_parameter >= TOKENS_PER_PARAMETER
+
     def __str__(self):
         return (f"{self.size.layers} x {self.size.width}, {self.size.parameters / 1e6:.1f} million "
                 f"parameters without embeddings: {self.rate:.2f} steps a second, "
                 f"{self.steps:,} steps, {self.tokens / 1e6:,.1f} million tokens, "
-                f"{self.tokens / self.size.parameters:.1f} a parameter, {self.passes:.1f} passes")
+                f"{self.per_parameter:.1f} a parameter, {self.passes:.1f} passes")
 
 
-def to_measure(sizes, rates, seconds, corpus_tokens):
+def to_measure(sizes, budgets):
     """Return the size whose rate is to be measured next, or None where it can be chosen.
 
     Args:
         sizes: `Size`s, in the order of their parameters.
-        rates: `{size: steps a second}` of those that are measured.
-        seconds: that training has, about.
-        corpus_tokens: tokens of the text, about.
+        budgets: list of the `Budget`s of those that are measured, the first of `sizes`.
     """
-    for size in sizes:
-        if size not in rates:
-            return size
-        if not _suffices(Budget(size, rates[size], int(rates[size] * seconds), corpus_tokens)):
-            return None
-    return None
+    if budgets and not budgets[-1].suffices:
+        return None
+    return next(iter(sizes[len(budgets):]), None)
 
 
-def choose(rates, seconds, corpus_tokens):
+def choose(budgets, seconds):
     """Return the `Budget` of the size to train: the largest that suffices, else the smallest.
 
-    Args: as of `to_measure`.
+    It is the same one whatever the time that larger ones took to measure; steps are of what is
+    left.
+
+    Args:
+        budgets: as of `to_measure`.
+        seconds: that training has.
 
     Raises:
         UsageError: the time is not enough for a step.
     """
-    budgets = [Budget(size, rate, int(rate * seconds), corpus_tokens)
-               for size, rate in sorted(rates.items(), key=lambda item: item[0].parameters)]
-    chosen = ([budgets[0]] + [each for each in budgets if _suffices(each)])[-1]
+    chosen = max((each for each in budgets if each.suffices), default=budgets[0],
+                 key=lambda each: each.size.parameters)
+    chosen = dataclasses.replace(chosen, steps=int(chosen.rate * seconds))
     if chosen.steps < 1:
         raise UsageError(explain("--hours: what is done before and after training takes all of "
                                  "them", "more"))
     return chosen
-
-
-def _suffices(budget):
-    return budget.per_parameter >= TOKENS_PER_PARAMETER
 
 
 def sizes_of(family):
@@ -139,7 +141,12 @@ def by_width(width):
 def by_text(size, hours):
     """Return the options that depend on the bytes of text and on the hours."""
     return {"vocab_size": next(entries for limit, entries in VOCAB_SIZES if size <= limit),
-            "max_seq_length": 64 if hours <= SHORT_HOURS else 128}
+            "max_seq_length": seq_length(hours)}
+
+
+def seq_length(hours):
+    """Return the tokens of an example."""
+    return 64 if hours <= SHORT_HOURS else 128
 
 
 def kept_seconds(size, *, cores, learns_vocabulary, passes, looks_for_copies, splits_morphemes):

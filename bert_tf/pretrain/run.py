@@ -19,6 +19,7 @@ from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import MASKED_LM
+from bert_tf.models.pretrained import CONFIG
 from bert_tf.pretrain import masked_lm
 from bert_tf.pretrain.same_command import check_same_command
 from bert_tf.pretrain.sources import source_digests, source_files
@@ -32,6 +33,7 @@ from bert_tf.training.strategy import barrier
 
 _MADE_BY_TRAINING = (RESULTS, "init", MASKED_LM, "model", "checkpoints", "logs",
                      "metrics.jsonl")
+_CLEARED = (*_MADE_BY_TRAINING, CONFIG)  # where another run was
 
 
 class PretrainingRun(MakesVocabulary, Training):
@@ -129,13 +131,22 @@ class PretrainingRun(MakesVocabulary, Training):
             if not replace:
                 raise UsageError(explain(f"{self.path()} holds another run ({changed})",
                                          attempt="another output folder, or --overwrite"))
-        self.begin(record, (*_MADE_BY_TRAINING, "model_config.json"), options, inputs,
-                   sources=sources, **self.facts)
+        self.begin(record, _CLEARED, options, inputs, sources=sources, **self.facts)
         return False
+
+    def refuse_loss(self, **more):
+        """See `RunFolder.refuse_loss`; refuse also that a `--config` in the folder is deleted."""
+        given = self.options.config and files.resolved(self.options.config)
+        if given and any(f"{given}{os.sep}".startswith(os.path.join(files.resolved(path), ""))
+                         for path in map(self.path, _CLEARED)):
+            raise UsageError(explain(
+                f"--config {self.options.config} is where a new run in {self.path()} deletes files",
+                attempt="a copy of it in another folder"))
+        super().refuse_loss(**more)
 
     def changes_of_config(self):
         """How the model of a run that began differs from the one asked for: a str, or ""."""
-        path = self.path("model_config.json")
+        path = self.path(CONFIG)
         if not files.exists(path):
             return ""
         before, now = vars(ModelConfig.load(path)), vars(self.config)

@@ -11,7 +11,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import generator_config
 from bert_tf.pretrain.baselines import baselines
-from bert_tf.saved_model.source import RESULTS, read_results
+from bert_tf.saved_model.source import RESULTS, marks, read_results
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.registry import model_classes
@@ -180,7 +180,7 @@ class Training(RunFolder):
         return None
 
     def mark(self):
-        """What tells this run's SavedModel from others."""
+        """What tells this run from others."""
         return manifest.read(self.path("run.json"))["fingerprint"]
 
     def is_trained(self):
@@ -190,4 +190,5 @@ class Training(RunFolder):
 
     def note_results(self, metrics):
         """Note that the model is there; on the chief alone."""
-        checksums.write_sealed(self.path(RESULTS), {"run": self.mark(), "metrics": metrics})
+        checksums.write_sealed(self.path(RESULTS), {**marks(self.path(), self.mark()),
+                                                    "metrics": metrics})

@@ -8,7 +8,8 @@ from bert_tf.models.pretrained import TASK
 from bert_tf.saved_model.server_config import versions
 from bert_tf.storage import checksums, files, local_copies, manifest
 
-RESULTS = "results.json"  # of a finished run, whose mark it has as `run`
+RESULTS = "results.json"  # of a finished run, with `marks`
+_MARKS = ("run", "model_digest")  # runs of an earlier version have the former alone
 _RECORDS = ("train_config.json", "metrics.jsonl", RESULTS)
 
 
@@ -52,19 +53,36 @@ def published_version(export_dir, run):
     """Return the path of the version in `export_dir` that the finished run in the folder `run`
     exported.
 
-    None where there is none: both have a `results.json` with the same mark.
+    None where there is none: both have a `results.json` with the same `marks`.
     """
     if not files.exists(os.path.join(run, RESULTS)):
         return None
-    mark = read_results(run)["run"]
+    known = _known_marks(run)
     for version in versions(export_dir):
         path = os.path.join(export_dir, str(version))
         extra = os.path.join(path, EXTRA)
         if files.is_whole(path) and files.exists(os.path.join(extra, RESULTS)) and (
-                read_results(extra).get("run") == mark):
+                _known_marks(extra) == known):
             checksums.opened(path)
             return path
     return None
+
+
+def marks(run, mark):
+    """Return what tells a trained model from others, for `results.json`: a dict.
+
+    Files that a run reads by name, such as `--config`, and when it was stopped are in no run's
+    mark: the model that it came to is one, too.
+
+    Args:
+        run: folder of the run, whose model is in `model/`.
+        mark: of its options and inputs.
+    """
+    return dict(zip(_MARKS, (mark, checksums.digest(os.path.join(run, "model"))), strict=True))
+
+
+def _known_marks(folder):
+    return [read_results(folder).get(name) for name in _MARKS]
 
 
 def read_results(folder):

@@ -74,6 +74,11 @@ def listed(folder):
     return held
 
 
+def digest(folder):
+    """Return a digest of all files of a folder that `write` finished; errors as of `listed`."""
+    return _digest(listed(folder))
+
+
 def opened(folder, own=True):
     """Return the folder to read from, checked: itself, or of one in an object store, or of the
     Hugging Face Hub, a copy in the cache.

@@ -8,6 +8,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+from bert_tf import pretrain
 from bert_tf.config import ModelConfig
 from bert_tf.data import plan, python_prose
 from bert_tf.errors import BertTfError, UsageError
@@ -41,11 +42,11 @@ def choose(tmp_path, write_file, measured, monkeypatch):
     text = write_file("text.txt", "a sentence of some words\n")
     monkeypatch.setattr(plan, "make_sections", lambda paths: ((paths,), 15e6))
 
-    def chosen(**given):
+    def chosen(ready=lambda: None, **given):
         run = budget.budget_run(PretrainConfig(**{
             "input": text, "recipe": "budget", "hours": 1.5, "num_processes": 2,
             "output_dir": str(tmp_path / "run"), **given}))
-        return complete(run.chosen(None)), run
+        return complete(run.chosen(None, ready)), run
     return chosen
 
 
@@ -136,11 +137,12 @@ def test_a_model_to_start_from_brings_its_vocabulary(choose, measured, tmp_path)
     vocabulary = Vocabulary([*SPECIAL_TOKENS, "a", "b"])
     model = Pretrainer(ModelConfig.from_dict({
         "family": "bert", "vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 2,
-        "num_attention_heads": 1, "intermediate_size": 8}), None)
+        "num_attention_heads": 1, "intermediate_size": 8, "max_position_embeddings": 64}), None)
     model.save_pretrained(str(tmp_path / "start"), Tokenizer(vocabulary))
     (options, config), _ = choose(init=str(tmp_path / "start"), stack=2)
     assert [size for _, _, size in measured] == [7]
     assert config.num_hidden_layers == 4 and options.objective == "mlm"
+    assert options.max_seq_length == 64
 
 
 def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, capsys):
@@ -154,6 +156,9 @@ def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, caps
     del run.facts["recipe"]["given"]["causal_fraction"]  # an option that there was not yet
     manifest.write(str(tmp_path / "run/run.json"), options.stored(), [], **run.facts)
     assert choose()[1].facts == run.facts and not measured
+    assert choose(strategy="multi_worker")[0][0].train_steps == options.train_steps
+    with pytest.raises(UsageError, match="with --strategy multi_worker"):
+        choose(strategy="multi_worker", seed=3)
     for changed in ({"learning_rate": 1e-4}, {"preset": "tiny"}):  # may be worth other steps
         assert choose(**changed)[1].facts != run.facts and measured
         measured.clear()
@@ -166,6 +171,79 @@ def test_another_text_is_measured_anew(choose, measured, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "make_sections", lambda paths: ((paths,), 16e6))
     measured.clear()
     assert choose()[1].facts["recipe"]["given"]["bytes"] == 16e6 and measured
+
+
+def test_a_pattern_that_matches_what_the_run_writes_is_the_same_text(choose, measured, tmp_path,
+                                                                     monkeypatch):
+    monkeypatch.setattr(plan, "make_sections", lambda paths: ((paths,), 15e6 * len(paths)))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/text.txt").write_text("a sentence of some words\n")
+    _, run = choose(input=str(tmp_path / "run/*.txt"))
+    manifest.write(str(tmp_path / "run/run.json"), {}, [], **run.facts)
+    (tmp_path / "run/vocab.txt").write_text("a\nb\n")
+    measured.clear()
+    assert choose(input=str(tmp_path / "run/*.txt"))[1].facts == run.facts and not measured
+
+
+@pytest.mark.parametrize("option", ["config", "vocab"])
+def test_other_files_beside_the_text_are_another_choice(choose, measured, tmp_path, option):
+    sizes = {"family": "bert", "vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 1,
+             "num_attention_heads": 1, "intermediate_size": 8}
+    before, formatted, after = {
+        "config": [json.dumps(sizes), json.dumps(sizes, indent=2),
+                   json.dumps({**sizes, "num_hidden_layers": 2})],
+        "vocab": ["\n".join([*SPECIAL_TOKENS, *words]) for words in ("ab", "ab", "abc")]}[option]
+    path, record = tmp_path / "file", str(tmp_path / "run/run.json")
+    path.write_text(before)
+    given = {option: str(path), "preset": None if option == "config" else "tiny"}
+    _, run = choose(**given)
+    manifest.write(record, {}, [], **run.facts)
+    path.write_text(formatted)
+    measured.clear()
+    assert choose(**given)[1].facts == run.facts and not measured
+    path.write_text(after)
+    (tmp_path / "run/vocab.json").touch()
+    with pytest.raises(UsageError, match="another run .the files of --init, --vocab, --exclude or"):
+        choose(**given)
+    assert choose(**given, overwrite=True)[1].facts != run.facts and measured
+    del run.facts["recipe"]["given"]["sources"]  # as before they were noted
+    manifest.write(record, {}, [], **run.facts)
+    assert choose(**given)[1].facts == run.facts
+
+
+def test_what_cannot_be_is_refused_before_anything_is_measured(choose, measured, tmp_path):
+    def refuse():
+        raise UsageError("12 steps of training would be lost")
+
+    with pytest.raises(UsageError, match="12 steps"):
+        choose(refuse)
+    manifest.write(str(tmp_path / "run/run.json"), {"recipe": None}, [])
+    (tmp_path / "run/vocab.json").touch()
+    with pytest.raises(UsageError, match="another run .recipe was None, now 'budget'.; try"):
+        choose()
+    assert not measured
+
+
+def test_the_command_looks_at_the_folder_before_it_measures(tmp_path, write_file, monkeypatch):
+    def steps_per_second(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(step_rate, "steps_per_second", steps_per_second)
+    given = {"input": write_file("text.txt", "some text\n"), "recipe": "budget", "hours": 1.0,
+             "output_dir": str(tmp_path / "run"), "strategy": "one_device"}
+    with pytest.raises(UsageError, match="--finish_now, but .* has no checkpoint"):
+        pretrain.pretrain(**given, finish_now=True)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain.pretrain(**given)
+
+
+def test_where_the_model_goes_is_told_once(choose, monkeypatch):
+    """`export_dir_beside` does so where nothing is given."""
+    asked = []
+    monkeypatch.setattr("bert_tf.pretrain.complete.export_dir_beside",
+                        lambda run, given: asked.append(given) or "exported")
+    choose()
+    assert asked.count(None) == 1
 
 
 def test_what_is_measured_is_what_will_be_trained(choose, measured, write_file):

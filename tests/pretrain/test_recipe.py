@@ -21,11 +21,11 @@ def rates(all_sizes, speed):
 
 def chosen(hours, speed=1.9e7, corpus=MUCH, family="bert"):
     """What is chosen, measuring only what is asked for."""
-    known, measured = rates(sizes(family), speed), {}
+    known, budgets = rates(sizes(family), speed), []
     seconds = recipe.train_seconds(hours, 60, 60)
-    while (size := recipe.to_measure(sizes(family), measured, seconds, corpus)) is not None:
-        measured[size] = known[size]
-    return recipe.choose(measured, seconds, corpus), measured
+    while (size := recipe.to_measure(sizes(family), budgets)) is not None:
+        budgets.append(recipe.Budget(size, known[size], int(known[size] * seconds), corpus))
+    return recipe.choose(budgets, seconds), [each.size for each in budgets]
 
 
 @pytest.mark.parametrize("name, millions", [("mini", 11.17), ("base", 109.48)])
@@ -73,6 +73,21 @@ def test_nothing_larger_than_what_does_not_suffice_is_measured():
     assert budget.tokens / budget.size.parameters < recipe.TOKENS_PER_PARAMETER
     with pytest.raises(UsageError, match="--hours: what is done before and after training takes"):
         chosen(0.01)
+
+
+def test_the_time_of_measuring_a_larger_size_takes_steps_but_not_the_size():
+    tiny, mini, small = (recipe.Budget(size, rate, int(rate * seconds), MUCH)
+                         for size, rate, seconds in zip(sizes(), (25, 6, 1.5),
+                                                        (2700, 2650, 2500), strict=False))
+    assert tiny.suffices and mini.suffices and not small.suffices
+    budget = recipe.choose([tiny, mini, small], 2400)
+    assert not budget.suffices and budget.size == mini.size and budget.steps == 6 * 2400
+
+
+def test_tokens_of_useless_passes_are_not_told():
+    size = sizes()[1]
+    budget = recipe.Budget(size, 1, 10**6, size.parameters / 8)
+    assert "5.0 a parameter" in str(budget) and not budget.suffices
 
 
 @pytest.mark.parametrize("family", PRESETS)

@@ -1,0 +1,59 @@
+"""Which exported version is a run's."""
+
+import pytest
+
+from bert_tf.saved_model.source import RESULTS, marks, published_version
+from bert_tf.storage import checksums, files
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Functions that train and export a run, as far as files tell."""
+    folder, exported = tmp_path / "run", tmp_path / "exported"
+
+    class Run:
+        def train(self, weights):
+            files.remove(str(folder / "model"))
+            with checksums.new_folder(str(folder / "model")) as model:
+                files.write_text(f"{model}/weights", weights)
+            checksums.write_sealed(str(folder / RESULTS), {**marks(str(folder), "fingerprint"),
+                                                           "metrics": {}})
+
+        def export(self):
+            version = exported / str(len([*exported.glob("*")]) + 1)
+            with checksums.new_folder(str(version)) as new:
+                extra = files.make_folder(f"{new}/assets.extra")
+                files.copy(str(folder / RESULTS), f"{extra}/{RESULTS}")
+            return str(version)
+
+        def published(self):
+            return published_version(str(exported), str(folder))
+
+        def noted_earlier(self):
+            """Before the digest of the model was noted."""
+            results = checksums.read_sealed(str(folder / RESULTS))
+            del results["model_digest"]
+            checksums.write_sealed(str(folder / RESULTS), results)
+    return Run()
+
+
+def test_another_model_of_the_same_options_is_not_published_yet(run):
+    run.train("first")
+    assert run.published() is None
+    first = run.export()
+    assert run.published() == first
+    run.train("first")  # the same bytes, as of a run whose results were deleted
+    assert run.published() == first
+    run.train("second")
+    assert run.published() is None
+    second = run.export()
+    assert run.published() == second != first
+
+
+def test_a_run_of_an_earlier_version_stays_published(run):
+    run.train("first")
+    run.noted_earlier()
+    first = run.export()
+    assert run.published() == first
+    run.train("second")
+    assert run.published() is None
