@@ -224,7 +224,7 @@ def spool_if_claimed(folder):
         raise
 
 
-def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: None):
+def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: None, tell=print_note):
     """Return the paths of the texts that the user's `--input` names.
 
     Args:
@@ -237,6 +237,7 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
             they are left out, which is told.
         ready: function that refuses what would be lost; called before `overwrite` replaces text,
             which comes after all that is wrong with the other patterns.
+        tell: function of a note and where to.
 
     Raises:
         UsageError: there is other text from standard input, or a pattern matches no file, or a
@@ -251,9 +252,9 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
              [path for path in files.expand([pattern]) if not (piped and path == spool)]
              for pattern in patterns]
     paths, beside = list(dict.fromkeys(itertools.chain(*named))), {*map(files.resolved, apart)}
-    paths = _without(paths, "written by a run", lambda path: (
+    paths = _without(paths, "written by a run", tell, lambda path: (
         path not in patterns and _is_made(path, folder)))
-    paths = _without(paths, "the vocabulary, or excluded", lambda path: (
+    paths = _without(paths, "the vocabulary, or excluded", tell, lambda path: (
         beside and files.resolved(path) in beside))
     check_names(paths)
     files.each(_check_beginning, [path for path in paths if not (piped and path == spool)])
@@ -300,7 +301,7 @@ def _are_same(path, stored):
     return filecmp.cmp(path, stored, shallow=False)
 
 
-def _without(paths, why, is_out):
+def _without(paths, why, tell, is_out):
     """Return the paths but those that are `is_out`, which is told; one or more must be left."""
     out = [path for path in paths if is_out(path)]
     if not out:
@@ -308,7 +309,7 @@ def _without(paths, why, is_out):
     told = f"{', '.join(out)} left out of the text: {why}"
     if len(out) == len(paths):
         raise UsageError(explain(f"no text remains; {told}", "other text as well"))
-    print_note(told, file=sys.stderr)
+    tell(told, file=sys.stderr)
     return [path for path in paths if path not in out]
 
 

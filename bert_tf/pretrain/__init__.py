@@ -71,18 +71,19 @@ def _finished(config):
     strategy = command_strategy(config)
     from bert_tf.pretrain.run import PretrainingRun
 
-    if budget:
-        run = PretrainingRun(config, model_config, config.train_config(), strategy)
-        if is_chief(strategy):
-            run.check()  # before minutes of measuring
-        config, model_config = complete(budget.chosen(strategy, run.refuse_loss))
-    train_config = config.train_config()
-    if not config.batch_tokens:
-        check_split(train_config, strategy)
-
-    run = PretrainingRun(config, model_config, train_config, strategy,
-                         budget.facts if budget else {})
-    with locks.held(run.path()) if is_chief(strategy) else contextlib.nullcontext():
+    chief = is_chief(strategy)
+    with locks.held(config.output_dir) if chief else contextlib.nullcontext():
+        if budget:  # whose batch is not chosen yet
+            run = PretrainingRun(config, model_config, config.replace(
+                accumulate_steps=1).train_config(), strategy)
+            if chief:
+                run.check()  # before minutes of measuring
+            config, model_config = complete(budget.chosen(strategy, chief, run.refuse_loss))
+        train_config = config.train_config()
+        if not config.batch_tokens:
+            check_split(train_config, strategy)
+        run = PretrainingRun(config, model_config, train_config, strategy,
+                             budget.facts if budget else {})
         metrics, version = run.finish()
         yield run, PretrainResult(run.path(), version, metrics)
 

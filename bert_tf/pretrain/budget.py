@@ -53,26 +53,30 @@ class BudgetRun:
         self.fixed_config = self.config if options.config or options.init else None
         self.facts = {}
 
-    def chosen(self, strategy, ready=lambda: None):
+    def chosen(self, strategy, chief=True, ready=lambda: None):
         """Return the options with what the recipe chose, measured now or found in the run folder.
 
         Args:
             strategy: from `make_strategy`.
+            chief: whether this process reads the text and tells what was chosen; others find it in
+                the run folder.
             ready: function that refuses what a new run would delete; called before measuring.
         """
-        size, corpus_tokens = self._text()
         # Another text or another option is another choice; as JSON, to compare with what is stored.
-        stated = {**manifest.result_options(self.given.stored()), "bytes": size,
-                  "sources": self._source_digests()}
+        stated = manifest.result_options(self.given.stored())
+        if chief:
+            size, corpus_tokens = self._text()
+            stated |= {"bytes": size, "sources": self._source_digests()}
         stated = json.loads(json.dumps(stated))
         found = self._chosen_before(stated)
         if found is None:
             self._refuse_workers()
             ready()
             found = {**self._choose(strategy, size, corpus_tokens), "given": stated}
-        else:
+        elif chief:
             print(f"recipe {self.given.recipe}: as it was chosen for {self.options.output_dir}")
-        print("\n".join(found["told"]))
+        if chief:
+            print("\n".join(found["told"]))
         self.facts = {"recipe": found}
         return self._filled(found["options"])
 
@@ -104,9 +108,11 @@ class BudgetRun:
             raise
         found = made.get("recipe") or {}
         before = manifest.result_options(found.get("given") or {})
-        changed = manifest.changed_options(before, {
-            name: value for name, value in stated.items()
-            if name in before or name != "sources"})  # not noted of runs from before
+        # Sources are not noted of runs from before, and workers beside the chief know neither.
+        apart = {"bytes", "sources"} - (before.keys() & stated.keys())
+        changed = manifest.changed_options(*({
+            name: value for name, value in values.items() if name not in apart}
+            for values in (before, stated)))
         if before and not changed:
             return found
         if not self.given.overwrite and files.exists(
@@ -182,7 +188,8 @@ class BudgetRun:
 
         if self.given.input:
             paths = expand_inputs(self.given.input, self.options.output_dir, self.given.overwrite,
-                                  source_files(self.options.stored()))
+                                  source_files(self.options.stored()),
+                                  tell=lambda *_, **__: None)  # the run does
             next(read_documents(paths, self.options.split))  # an error where there is none
             size = make_sections(paths)[1]
         else:

@@ -117,8 +117,7 @@ def choose(budgets, seconds):
     Raises:
         UsageError: the time is not enough for a step.
     """
-    chosen = max((each for each in budgets if each.suffices), default=budgets[0],
-                 key=lambda each: each.size.parameters)
+    chosen = [budgets[0], *(each for each in budgets if each.suffices)][-1]
     chosen = dataclasses.replace(chosen, steps=int(chosen.rate * seconds))
     if chosen.steps < 1:
         raise UsageError(explain("--hours: what is done before and after training takes all of "

@@ -1,6 +1,7 @@
 """The devices that train together, and the part of a batch that each process reads."""
 
 import contextlib
+import glob
 import os
 
 import tensorflow as tf
@@ -16,7 +17,7 @@ from bert_tf.errors import (
 from bert_tf.training.cluster import find_cluster
 from bert_tf.training.config import STRATEGIES
 
-_NVIDIA = "/dev/nvidia0"  # the first GPU of that maker, where its driver is loaded
+_NVIDIA = "/dev/nvidia[0-9]*"  # GPUs of that maker, where its driver is loaded
 _peers = None  # of the cluster that this process joined; TensorFlow joins one at most
 
 
@@ -112,7 +113,7 @@ def command_strategy(options):
         print(f"devices: {devices(strategy)}")
         if _misses_gpus():
             print_note(explain(
-                "this machine has an NVIDIA GPU, but TensorFlow finds none, so the CPU trains",
+                "this machine has an NVIDIA GPU, but TensorFlow finds none and takes the CPU",
                 attempt="pip install 'tensorflow[and-cuda]>=2.20,<2.21', and nvidia-smi, which "
                         "tells whether the driver works; TF_CPP_MIN_LOG_LEVEL=0 shows what "
                         "TensorFlow says"))
@@ -122,7 +123,7 @@ def command_strategy(options):
 def _misses_gpus():
     """Return whether there are GPUs that nobody hid and TensorFlow does not find."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    return os.path.exists(_NVIDIA) and not hidden and not tf.config.list_physical_devices("GPU")
+    return bool(glob.glob(_NVIDIA)) and not hidden and not tf.config.list_physical_devices("GPU")
 
 
 def devices(strategy):

@@ -42,11 +42,11 @@ def choose(tmp_path, write_file, measured, monkeypatch):
     text = write_file("text.txt", "a sentence of some words\n")
     monkeypatch.setattr(plan, "make_sections", lambda paths: ((paths,), 15e6))
 
-    def chosen(ready=lambda: None, **given):
+    def chosen(ready=lambda: None, chief=True, **given):
         run = budget.budget_run(PretrainConfig(**{
             "input": text, "recipe": "budget", "hours": 1.5, "num_processes": 2,
             "output_dir": str(tmp_path / "run"), **given}))
-        return complete(run.chosen(None, ready)), run
+        return complete(run.chosen(None, chief, ready)), run
     return chosen
 
 
@@ -157,6 +157,9 @@ def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, caps
     manifest.write(str(tmp_path / "run/run.json"), options.stored(), [], **run.facts)
     assert choose()[1].facts == run.facts and not measured
     assert choose(strategy="multi_worker")[0][0].train_steps == options.train_steps
+    capsys.readouterr()  # another worker, which has no text: it takes and says nothing else
+    of_worker = choose(strategy="multi_worker", chief=False, input=str(tmp_path / "nowhere.txt"))
+    assert of_worker[0][0].train_steps == options.train_steps and not capsys.readouterr().out
     with pytest.raises(UsageError, match="with --strategy multi_worker"):
         choose(strategy="multi_worker", seed=3)
     for changed in ({"learning_rate": 1e-4}, {"preset": "tiny"}):  # may be worth other steps
@@ -235,6 +238,13 @@ def test_the_command_looks_at_the_folder_before_it_measures(tmp_path, write_file
         pretrain.pretrain(**given, finish_now=True)
     with pytest.raises(KeyboardInterrupt):
         pretrain.pretrain(**given)
+    manifest.write(str(tmp_path / "run/run.json"), {"objective": "mlm"}, [])
+    (tmp_path / "run/vocab.json").touch()
+    (tmp_path / "run/checkpoints/step_00000007").mkdir(parents=True)
+    with pytest.raises(UsageError, match="discard_checkpoints"):
+        pretrain.pretrain(**given, overwrite=True)
+    with pytest.raises(KeyboardInterrupt):  # whatever the batch that is not chosen yet
+        pretrain.pretrain(**given, overwrite=True, discard_checkpoints=True, accumulate_steps=64)
 
 
 def test_where_the_model_goes_is_told_once(choose, monkeypatch):

@@ -84,6 +84,12 @@ def test_the_time_of_measuring_a_larger_size_takes_steps_but_not_the_size():
     assert not budget.suffices and budget.size == mini.size and budget.steps == 6 * 2400
 
 
+def test_of_sizes_that_share_weights_the_deepest_is_chosen():
+    budget, measured = chosen(2, family="albert")
+    same = [each for each in measured if each.parameters == budget.size.parameters]
+    assert [each.layers for each in same] == [4, 8] and budget.size == same[-1]
+
+
 def test_tokens_of_useless_passes_are_not_told():
     size = sizes()[1]
     budget = recipe.Budget(size, 1, 10**6, size.parameters / 8)
