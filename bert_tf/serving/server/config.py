@@ -126,7 +126,8 @@ def parser(doc):
     _add(group, "tensorflow_session_parallelism", cli.natural, 0,
          "threads, both for one operation and for operations side by side; 0: as TensorFlow likes")
     _add(group, "tensorflow_intra_op_parallelism", cli.natural, 0, "threads for one operation, "
-         "where --tensorflow_session_parallelism is 0")
+         "where --tensorflow_session_parallelism is 0; 0: with --enable_batching the cores divided "
+         "by num_batch_threads, else as TensorFlow likes")
     _add(group, "tensorflow_inter_op_parallelism", cli.natural, 0, "operations side by side, "
          "where --tensorflow_session_parallelism is 0")
     _add(group, "constant_kernels", bool, True,

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.server import DRAIN_SECONDS, config, memory, priority
+from bert_tf.serving.server.batching import CPUS
 from bert_tf.serving.server.core import Core
 from bert_tf.serving.server.grpc_server import GrpcServer
 from bert_tf.serving.wire.request import ServingError
@@ -27,17 +28,20 @@ def run(settings, attention=None, indexes=None):
     Raises:
         BertTfError: a port is in use, or a model could not be loaded.
     """
-    flags = settings.flags
     memory.reuse_large_blocks()
     priority.favor_requests()
-    _set_threads(flags)
+    _set_threads(settings)
     asyncio.run(_serve(settings, attention, indexes))
 
 
-def _set_threads(flags):
+def _set_threads(settings):
+    flags, batching = settings.flags, settings.batching
     both = flags.tensorflow_session_parallelism  # counts before the others, as in TF Serving
+    # Where other batches have work for the other cores, an operation is best kept on its own:
+    # handing parts of it over and waiting for them takes longer than it saves.
+    share = max(1, CPUS // batching.threads) if batching else 0
     tf.config.threading.set_intra_op_parallelism_threads(
-        both or flags.tensorflow_intra_op_parallelism)
+        both or flags.tensorflow_intra_op_parallelism or share)
     tf.config.threading.set_inter_op_parallelism_threads(
         both or flags.tensorflow_inter_op_parallelism)
 

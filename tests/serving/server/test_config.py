@@ -156,14 +156,20 @@ def test_the_declared_messages_have_tensorflow_serving_s_fields():
             (field.name, field.number, field.type) for field in ours.DESCRIPTOR.fields}
 
 
-@pytest.mark.parametrize("session, threads", [(0, (4, 2)), (3, (3, 3))])
-def test_threads_of_sessions_go_before_those_of_operations(monkeypatch, session, threads):
+@pytest.mark.parametrize("session, intra, batches, threads", [
+    (0, 4, 2, (4, 2)), (3, 4, 2, (3, 3)), (0, 0, None, (0, 2)), (0, 0, 2, (4, 2)),
+    (0, 0, 3, (2, 2)), (0, 0, 16, (1, 2))])
+def test_threads_of_sessions_go_before_those_of_operations_and_these_before_batches(
+        monkeypatch, session, intra, batches, threads):
     from bert_tf.serving.server import server
 
     given = []
+    monkeypatch.setattr(server, "CPUS", 8)
     for name in ("intra", "inter"):
         monkeypatch.setattr(tf.config.threading, f"set_{name}_op_parallelism_threads", given.append)
     server._set_threads(types.SimpleNamespace(
-        tensorflow_session_parallelism=session, tensorflow_intra_op_parallelism=4,
-        tensorflow_inter_op_parallelism=2))
+        flags=types.SimpleNamespace(
+            tensorflow_session_parallelism=session, tensorflow_intra_op_parallelism=intra,
+            tensorflow_inter_op_parallelism=2),
+        batching=batches and Batching(threads=batches)))
     assert tuple(given) == threads
