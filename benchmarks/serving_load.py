@@ -3,7 +3,8 @@
     python benchmarks/serving_load.py --peer_python PYTHON
 
 Parts: `load`, 32 concurrent clients of single texts over gRPC and REST, with batching and without,
-and to OpenAI's `/v1/embeddings`, beside the same SavedModel in-process at batch 32 and the peer;
+and to OpenAI's `/v1/embeddings`, beside the peer and the same SavedModel in-process at batch 32,
+one batch on all cores and one on each core (`side by side`);
 `soak`, minutes at 80 % of peak with new versions, killed clients and malformed requests;
 `switches`, short texts at a rate while nothing but versions changes; `start`, to the first answer.
 Servers and clients are processes on one machine, one server at a time, the rows of a round one
@@ -142,11 +143,11 @@ class Bench:
     def _file(self, kind, form="json"):
         return self.folder / f"{kind}.{form}"
 
-    def _in_process(self, kind, seconds=0.0, vectors=False):
+    def _in_process(self, kind, seconds=0.0, vectors=False, flags=()):
         """What `in_process.py` prints, or the vectors that it keeps."""
         path = self._file(kind, "npy")
         told = run_json(sys.executable, HERE / "in_process.py", self.version, self._file(kind),
-                        "--seconds", seconds, *(["--vectors", path] if vectors else []))
+                        "--seconds", seconds, *flags, *(["--vectors", path] if vectors else []))
         return np.load(path) if vectors else told
 
     def _server(self, *flags):
@@ -169,6 +170,8 @@ class Bench:
         for kind in self.texts:
             for name, of, base in (("grpc/in_process", "grpc", "in_process"),
                                    ("rest/in_process", "rest", "in_process"),
+                                   ("grpc/side by side", "grpc", "side by side"),
+                                   ("rest/side by side", "rest", "side by side"),
                                    ("rest/peer", "rest", "peer"),
                                    ("openai/rest", "openai", "rest")):
                 ratios[f"{name}, {kind}"] = _ratio(rows, f"{of}, {kind}", f"{base}, {kind}")
@@ -190,8 +193,10 @@ class Bench:
     def _round(self):
         rows = {}
         for kind in self.texts:
-            told = self._in_process(kind, self.arguments.seconds)
-            rows[f"in_process, {kind}"] = {"texts_per_second": told["texts_per_second"]}
+            for name, flags in (("in_process", ()), ("side by side", (
+                    "--callers", os.cpu_count(), "--intra_op", 1))):
+                told = self._in_process(kind, self.arguments.seconds, flags=flags)
+                rows[f"{name}, {kind}"] = {"texts_per_second": told["texts_per_second"]}
         for label, flags in (("", self._batching()), (" without batching", ())):
             api = () if self.arguments.binary else ("--api=openai",)
             with self._server(*flags, *api) as server:
