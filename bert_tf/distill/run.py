@@ -154,9 +154,8 @@ class DistillationRun(RunFolder):
             best = self.fit(model, student, data)
             files.remove(self.path("model"))
             student.save_pretrained(self.path("model"))
-            mark = manifest.read(self.path("run.json"))["fingerprint"]
             checksums.write_sealed(self.path(RESULTS), {
-                **marks(self.path(), mark), "metrics": best,
+                **marks(self.path(), self.mark()), "metrics": best,
                 "texts": {name: len(part) for name, part in texts.items()},
                 "weights": student.count_params(), "teacher_weights": teacher.count_params(),
                 "seconds": round(time.monotonic() - started, 1)})

@@ -322,8 +322,7 @@ class FinetuningRun(OutputFolder):
         for name in _OF_TRIAL:
             files.copy(os.path.join(best.folder, name), self.path(name))
         mean, deviation = spread([record for record in records if "metrics" in record])
-        mark = manifest.read(self.path("run.json"))["fingerprint"]
-        results = {**marks(self.path(), mark),
+        results = {**marks(self.path(), self.mark()),
                    "task": self.task.name, "columns": self.options.columns(),
                    "metrics": metrics, **tested, **self.described, "notes": notes, "mean": mean,
                    "deviation": deviation, "seeds": records, "search": found,

@@ -61,7 +61,7 @@ class MaskedLMTraining(Training):
         return self.run.tokenizer()
 
     def mark(self):
-        """See `Training.mark`."""
+        """The run's: this folder has no manifest."""
         return self.run.mark()
 
     def finish(self):

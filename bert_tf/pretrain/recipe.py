@@ -144,7 +144,7 @@ def by_text(size, hours):
 
 
 def seq_length(hours):
-    """Return the tokens of an example."""
+    """Return the tokens of an example of a run of so many hours."""
     return 64 if hours <= SHORT_HOURS else 128
 
 

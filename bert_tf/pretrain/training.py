@@ -179,10 +179,6 @@ class Training(RunFolder):
                 return TrainConfig.load(self.path(beside)).batch_size
         return None
 
-    def mark(self):
-        """What tells this run from others."""
-        return manifest.read(self.path("run.json"))["fingerprint"]
-
     def is_trained(self):
         """Whether the model is there, trained and measured."""
         return (files.exists(self.path(RESULTS))

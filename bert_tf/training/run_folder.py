@@ -13,6 +13,10 @@ class OutputFolder:
         """Return a path in the folder."""
         return os.path.join(self.options.output_dir, *names)
 
+    def mark(self):
+        """Return what tells the run that has begun here from others, by its options and inputs."""
+        return manifest.read(self.path("run.json"))["fingerprint"]
+
 
 class RunFolder(OutputFolder):
     """Base of a run that has its checkpoints there; its options are `TrainWriteOptions`."""
