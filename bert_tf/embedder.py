@@ -56,7 +56,7 @@ class Embedder:
             if self._model.vector is None:
                 raise UsageError(explain(f"{path} gives a vector for each token",
                                          "one that pools them"))
-            if "problem" in self._model.described:
+            if self._model.described.get("problem"):
                 raise UsageError(predicts(path))
             self._code = VectorCode.from_options(self._model.described.get("embedding", {}))
         else:
