@@ -9,13 +9,11 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import SERVED, find_model
 from bert_tf.serving.wire.results import outputs_of, plain
 from bert_tf.serving.wire.rows import in_original, rows_of
-from bert_tf.tasks.base.task_type import batches_by_length
+from bert_tf.tasks.base.character_batches import batches_by_length, sizes_of
 from bert_tf.text_signatures import on_one, on_replicas, read_signatures
 from bert_tf.tokenization.morphemes import analyse
 from bert_tf.tokenization.texts import text_list
 
-_BATCH_CHARACTERS = 1 << 14  # of the texts that are predicted together
-_CHARACTERS = 8  # of a token at most, by which the length of a truncated text is estimated
 _FLAT = ("label", "span")  # kinds of results whose parts are columns of their own
 # Kinds of texts that are read to the window alone.
 _TRUNCATED = ("label", "number", "relevance", "terms", "vector", "vectors", "candidates")
@@ -62,7 +60,7 @@ class Predictor:
         self._results = known.results[self.signature]
         self.described = known.described
         self._pretokenize = known.described.get("pretokenize")
-        self._most = self._most_characters(known)
+        self._window = self._truncated_to(known)
         self._at_once = strategy.num_replicas_in_sync if strategy else 1
         function = known.function(self.signature)
         self._ask = on_replicas(strategy, function) if strategy else on_one(
@@ -99,10 +97,9 @@ class Predictor:
         count = len(texts[self.inputs[0]])
         read = {name: analyse(column) for name, column in texts.items()
                 } if self._pretokenize else texts
-        sizes = sum(np.minimum([len(text) for text in column], self._most)
-                    for column in read.values())
+        sizes = sizes_of(read.values(), self._window)
         found = {name: [None] * count for name in self.columns}
-        batches = batches_by_length(sizes, _BATCH_CHARACTERS, progress)
+        batches = batches_by_length(sizes, progress=progress)
         while group := list(itertools.islice(batches, self._at_once)):
             answers = self._rows([{name: [column[place] for place in places]
                                    for name, column in read.items()} for places in group])
@@ -133,13 +130,13 @@ class Predictor:
         return next((name for name, result in self._results.items() if result["kind"] == "vector"
                      and self._probe[result["value"]].ndim == 1), None)
 
-    def _most_characters(self, known):
-        """Return how many characters of a text count: what is after them is truncated anyway."""
+    def _truncated_to(self, known):
+        """Return to how many tokens texts are truncated, or None."""
         window, kinds = known.described.get("seq_length"), {
             result["kind"] for result in self._results.values()}
         if window and known.long == "head" and kinds <= set(_TRUNCATED):
-            return window * _CHARACTERS
-        return np.iinfo(np.int64).max
+            return window
+        return None
 
     def _listed(self, texts):
         if not isinstance(texts, dict):

@@ -15,6 +15,7 @@ from bert_tf.embedder import loaded as load_keras
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.layers.inference import layer_norm_for_inference
 from bert_tf.saved_model.served_layer_norm import served_layer_norm
+from bert_tf.tasks.base import character_batches
 from bert_tf.text_signatures import on_replicas
 
 READ = [text for text in TEXTS if text]
@@ -99,7 +100,7 @@ def test_vectors_are_those_of_sentence_transformers(shared):
 @pytest.mark.long
 @pytest.mark.parametrize("exported", [True, False])
 def test_replicas_get_a_batch_each(made_once, exported, monkeypatch):
-    monkeypatch.setattr("bert_tf.predictor._BATCH_CHARACTERS", 100)  # several batches, oddly many
+    monkeypatch.setattr(character_batches, "BATCH_CHARACTERS", 100)  # several batches, oddly many
     path = export_once(made_once, "tagger")[exported]
     texts = READ * 5
     found = bert_tf.Predictor(path, strategy=mirrored(2))(texts)["entities"]

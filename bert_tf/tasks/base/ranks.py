@@ -5,19 +5,19 @@ import numpy as np
 from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.ranking import ranking
 from bert_tf.tasks.base.signature import Signature, result, texts
-from bert_tf.tokenization.texts import check_batch_size, text_list
+from bert_tf.tokenization.texts import text_list
 
 
 class Ranks:
     """Mixin of Keras models with `scores`."""
 
-    def rank(self, query, passages, batch_size=32):
+    def rank(self, query, passages, batch_size=None):
         """Rank passages by their scores beside the query.
 
         Args:
             query: a str.
             passages: what `text_list` takes.
-            batch_size: texts of a batch.
+            batch_size: see `scores`.
 
         Returns: list of dicts of `text`, `index` in `passages` and `score`, highest first; of equal
             scores the earlier first. Rerankers, embedders and clients rank in this one form.
@@ -27,12 +27,12 @@ class Ranks:
             raise UsageError(explain(f"query={query!r}", "a string"))
         return ranking(passages, self.scores([query] * len(passages), passages, batch_size))
 
-    def scores(self, queries, passages, batch_size=32):
+    def scores(self, queries, passages, batch_size=None):
         """Return float32 `[N]`: how relevant each passage is to the query beside it.
 
         Args:
             queries, passages: N str each, as `text_list` takes them.
-            batch_size: texts of a batch; texts of similar length share one.
+            batch_size: texts of a batch, see `TextModel.outputs_by_length`.
 
         Raises:
             UsageError: there are not as many of each, or the model takes no text.
@@ -43,18 +43,12 @@ class Ranks:
 class ScoresPairs(Ranks):
     """Mixin of cross-encoders: models that read a pair of texts and give it one number."""
 
-    def scores(self, queries, passages, batch_size=32):
+    def scores(self, queries, passages, batch_size=None):
         """See `Ranks.scores`: the logit, on no particular scale."""
-        self.need_preprocessor()
-        queries, passages = beside(queries, passages)
-        found = np.zeros(len(queries), np.float32)
-        sizes = [len(query) + len(passage)
-                 for query, passage in zip(queries, passages, strict=True)]
-        order = np.argsort(sizes, kind="stable")
-        for start in range(0, len(order), check_batch_size(batch_size)):
-            rows = order[start:start + batch_size]
-            found[rows] = self.predict_on_batch(tuple(
-                [column[row] for row in rows] for column in (queries, passages)))[:, 0]
+        columns = beside(queries, passages)
+        found = np.zeros(len(columns[0]), np.float32)
+        for rows, outputs in self.outputs_by_length(columns, batch_size):
+            found[rows] = outputs[:, 0]
         return found
 
 

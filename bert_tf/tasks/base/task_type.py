@@ -1,20 +1,18 @@
 """Base of all task types: features made once, and a model's predictions in one graph."""
 
 import dataclasses
-import sys
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
-from bert_tf.data.task_input import by_length, in_order
+from bert_tf.data.task_input import in_order
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
+from bert_tf.tasks.base.character_batches import batches_by_length, progress_bar, sizes_of
 from bert_tf.tokenization.morphemes import analyse
 
 BATCH_TOKENS = 4096  # positions that are predicted together
 SCORE_DIGITS = 6  # of a score in predictions.jsonl
-_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
 class TaskType:
@@ -204,13 +202,12 @@ class TaskType:
         Returns: iterator of `(rows, outputs, batch)`: int64 `[b]`, which rows they are; arrays, of
             the structure and shapes of the model's outputs; the dict of tensors that went in.
         """
-        bar = _progress(len(features))
-        for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id):
-            inputs = {name: batch[name] for name in (*INPUTS, *model.further_inputs)}
-            outputs = self._function(model, inputs)(inputs)
-            yield rows, tf.nest.map_structure(np.asarray, outputs), batch
-            bar.update(len(rows))
-        bar.close()
+        with progress_bar(len(features)) as bar:
+            for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id):
+                inputs = {name: batch[name] for name in (*INPUTS, *model.further_inputs)}
+                outputs = self._function(model, inputs)(inputs)
+                yield rows, tf.nest.map_structure(np.asarray, outputs), batch
+                bar.update(len(rows))
 
     def _function(self, model, inputs):
         """Return the graph of `model`, one for batches and rows of any length."""
@@ -222,21 +219,6 @@ class TaskType:
                                    autograph=False).get_concrete_function(signature)
             self._forward = (model, function)
         return function
-
-
-def batches_by_length(sizes, budget=_BATCH_CHARACTERS, progress=True):
-    """Yield the rows of batches, see `by_length`, with a progress bar where it takes long.
-
-    Args:
-        sizes: int `[n]`, characters of each row's texts.
-        budget: as of `by_length`.
-        progress: whether there is a bar.
-    """
-    bar = _progress(len(sizes), progress)
-    for rows in by_length(np.asarray(sizes), budget):
-        yield rows
-        bar.update(len(rows))
-    bar.close()
 
 
 def served_answers(signatures, name, columns, about):
@@ -258,15 +240,9 @@ def served_answers(signatures, name, columns, about):
                                  attempt="exporting the model again"))
     if about.get("pretokenize"):
         columns = {argument: analyse(texts, progress=True) for argument, texts in columns.items()}
-    for rows in batches_by_length([sum(map(len, texts)) for texts in zip(*columns.values(),
-                                                                         strict=True)]):
+    for rows in batches_by_length(sizes_of(columns.values()), progress=True):
         answer = signatures[name](**{argument: tf.constant([texts[row] for row in rows])
                                      for argument, texts in columns.items()})
         answer = {key: values.numpy() for key, values in answer.items()}
         for index, row in enumerate(rows):
             yield row, {key: values[index] for key, values in answer.items()}
-
-
-def _progress(total, shown=True):
-    return tqdm.tqdm(desc="predicting", total=total, delay=2, leave=False, disable=not shown,
-                     mininterval=0.2 if sys.stderr.isatty() else 10.0)

@@ -1,8 +1,10 @@
 """Base of the trained models that read text: how they come by their encoder."""
 
 import keras
+import numpy as np
 
 from bert_tf.models.families import as_encoder
+from bert_tf.tasks.base.character_batches import batches_by_length, sizes_of
 from bert_tf.tasks.base.objective import Objective
 from bert_tf.tasks.base.takes_text import TakesText
 
@@ -31,3 +33,25 @@ class TextModel(TakesText, Objective):
         self.preprocessor = preprocessor
         self.encoder = as_encoder(encoder, self.dtype_policy, seed)
         self.config = self.encoder.config
+
+    def outputs_by_length(self, columns, batch_size=None, compute=None, least=0):
+        """Yield `(rows, outputs)` of batches of texts of similar length.
+
+        Args:
+            columns: one or two lists or arrays of as many str.
+            batch_size: texts of a batch; None: of texts of 16,384 characters together, padding
+                counted, which is quicker of short texts than any number of them.
+            compute: function of a batch; None for what a call computes.
+            least: characters that a text counts for at least.
+
+        Raises:
+            UsageError: the model takes no text, or `batch_size` is below 1.
+        """
+        self.need_preprocessor()
+        compute = compute or self.predict_on_batch
+        columns = [np.array(column, object) for column in columns]
+        window = self.preprocessor.seq_length if self.preprocessor.long == "head" else None
+        sizes = np.maximum(sizes_of(columns, window), least)
+        for rows in batches_by_length(sizes, batch_size):
+            batch = tuple(column[rows] for column in columns)
+            yield rows, compute(batch if len(batch) > 1 else batch[0])

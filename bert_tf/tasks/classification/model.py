@@ -149,7 +149,7 @@ class Classifier(ScoresPairs, LabelledModel):
         rows, single = self._predicted(texts, text_pairs, batch_size)
         return float(rows[0, 0]) if single else rows[:, 0].tolist()
 
-    def scores(self, queries, passages, batch_size=32):
+    def scores(self, queries, passages, batch_size=None):
         """See `Ranks.scores`; of a model of one number, such as a published cross-encoder.
 
         Raises:

@@ -109,13 +109,13 @@ class SentenceEmbedder(VectorModel):
         vectors = self.embed(texts, batch_size)
         return cosines(vectors[firsts], vectors[seconds])
 
-    def embed(self, texts, batch_size=32, prompt=None):
+    def embed(self, texts, batch_size=None, prompt=None):
         """Return vectors of any number of texts, in their order; of a str one vector.
 
         Args:
             texts: a str, what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two
                 lists.
-            batch_size: texts of a batch; texts of similar length share one.
+            batch_size: texts of a batch, see `outputs_by_length`.
             prompt: name of one of `prompts`, which comes before each text.
 
         Returns: float32 array `[len(texts), width]`, of a str `[width]`.

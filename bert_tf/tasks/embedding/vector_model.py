@@ -15,7 +15,6 @@ from bert_tf.tasks.embedding.features import TextTable
 from bert_tf.tasks.embedding.losses.table import compute_loss, find_loss
 from bert_tf.tasks.embedding.losses.vector_batch import VectorBatch
 from bert_tf.tasks.embedding.options import EmbeddingLoss
-from bert_tf.tokenization.texts import check_batch_size
 
 TASK = "embedding"  # name of the loss in what is logged
 
@@ -99,11 +98,11 @@ class VectorModel(Ranks, TextModel):
         Args:
             texts: list of str.
             firsts, seconds: N places in `texts` each.
-            batch_size: texts of a batch.
+            batch_size: see `Ranks.scores`.
         """
         raise NotImplementedError
 
-    def scores(self, queries, passages, batch_size=32):
+    def scores(self, queries, passages, batch_size=None):
         """See `Ranks.scores`: how alike the texts are, each after its prompt."""
         queries, passages = beside(queries, passages)
         queries, passages = ([prompted(self.prompts, kind, text) for text in column]
@@ -134,22 +133,6 @@ class VectorModel(Ranks, TextModel):
         # After the prompt, which is part of what is read.
         return text_tensors(columns, self.preprocessor and self.preprocessor.tokenizer,
                             make=objects)
-
-    def outputs_by_length(self, columns, batch_size, compute=None):
-        """Yield `(rows, outputs)` of batches of texts of similar length.
-
-        Args:
-            columns: of `columns_of`.
-            batch_size: texts of a batch.
-            compute: function of a batch; None for what a call computes.
-        """
-        compute = compute or self.predict_on_batch
-        order = np.argsort([sum(map(len, row)) for row in zip(*columns, strict=True)],
-                           kind="stable")
-        for start in range(0, len(order), check_batch_size(batch_size)):
-            rows = order[start:start + batch_size]
-            batch = tuple(column[rows] for column in columns)
-            yield rows, compute(batch if len(batch) > 1 else batch[0])
 
 
 def _text(text):

@@ -5,7 +5,8 @@ import types
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
+from bert_tf.tasks.base.character_batches import batches_by_length, sizes_of
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType
 from bert_tf.tasks.question_answering.answers import answers_to
 from bert_tf.tasks.question_answering.features import span_features
 from bert_tf.tasks.question_answering.metrics import (
@@ -19,7 +20,6 @@ from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 from bert_tf.tokenization.morphemes import HANGUL
 
 WRONG_ANSWERS = "wrong_answers.jsonl"
-_BATCH_CHARACTERS = 1 << 15  # of the contexts that are asked about together
 _OF_PREPROCESSOR = ("doc_stride", "max_query_length")
 _OF_MODEL = ("n_best", "max_answer_length", "null_threshold")
 
@@ -215,8 +215,8 @@ def _answered(ask, examples, null_threshold):
     """Return a line for every example, of what `ask(questions, contexts)` answers, lists of str
     each."""
     lines = [None] * len(examples)
-    sizes = [len(example.context) for example in examples]
-    for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
+    sizes = sizes_of([[example.context for example in examples]])
+    for rows in batches_by_length(sizes, progress=True):
         found = ask([examples[row].question for row in rows],
                     [examples[row].context for row in rows])
         found = {name: value.numpy() for name, value in found.items()}

@@ -10,7 +10,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.quantized import in_float32
 from bert_tf.models.families import INPUTS
-from bert_tf.retrieval.prompts import PASSAGE, ROLES
+from bert_tf.retrieval.prompts import PASSAGE, QUERY, ROLES
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.ranks import beside
@@ -141,13 +141,13 @@ class MultiVectorEmbedder(VectorModel):
         vectors = tf.math.l2_normalize(self.projection(outputs["sequence_output"]), -1, 1e-24)
         return tf.where(tf.cast(mask, tf.int32)[..., tf.newaxis] > 0, vectors, 0.0)
 
-    def vectors(self, texts, prompt=PASSAGE, batch_size=32):
+    def vectors(self, texts, prompt=PASSAGE, batch_size=None):
         """Return the vectors of the tokens of each text, in the order of the texts.
 
         Args:
             texts: a str, or what `text_list` takes.
             prompt: `query` or `passage`: as what the texts are read.
-            batch_size: texts of a batch; texts of similar length share one.
+            batch_size: texts of a batch, see `outputs_by_length`.
 
         Returns: for each text float32 `[vectors, dim]`; of a str that of the one text.
 
@@ -162,13 +162,15 @@ class MultiVectorEmbedder(VectorModel):
         if len(columns) > 1:
             raise UsageError(explain("pairs of texts", "single ones"))
         found = [None] * len(columns[0])
-        for rows, vectors in self.outputs_by_length(
-                columns, batch_size, lambda batch: self.predict_on_batch({prompt: batch})):
+        # A short query is filled up to so many tokens.
+        least = self.reading.expansion if prompt == QUERY else 0
+        for rows, vectors in self.outputs_by_length(columns, batch_size, lambda batch:
+                                                    self.predict_on_batch({prompt: batch}), least):
             for row, of_text in zip(rows, vectors, strict=True):
                 found[row] = of_text[of_text.any(-1)]
         return found
 
-    def scores(self, queries, passages, batch_size=32):
+    def scores(self, queries, passages, batch_size=None):
         """See `Ranks.scores`: MaxSim of each query and the passage beside it."""
         columns = beside(queries, passages)
         queries, passages = (

@@ -18,6 +18,8 @@ from bert_tf.tasks.embedding.sparse.flops import regularizer
 from bert_tf.tasks.embedding.sparse.options import SparseLoss
 from bert_tf.tasks.embedding.vector_model import VectorModel
 
+_BATCH_SIZE = 32  # see `SparseEmbedder.sparse`
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SparseEmbedder(VectorModel):
@@ -163,14 +165,15 @@ class SparseEmbedder(VectorModel):
         return np.array([product(queries[first], weights[second])
                          for first, second in zip(firsts, seconds, strict=True)], np.float32)
 
-    def sparse(self, texts, top_k=None, batch_size=32, prompt=None, queries=False):
+    def sparse(self, texts, top_k=None, batch_size=None, prompt=None, queries=False):
         """Return the tokens that weigh anything in each text, in the order of the texts.
 
         Args:
             texts: a str, what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two
                 lists.
             top_k: tokens of a text at most, the heaviest; None for all.
-            batch_size: texts of a batch; texts of similar length share one.
+            batch_size: texts of a batch; texts of similar length share one. None for 32: each has
+                a weight for every token of the vocabulary, however short it is.
             prompt: name of one of `prompts`, which comes before each text.
             queries: whether the texts are queries, which a model with a `query_table` weighs by it.
 
@@ -192,6 +195,7 @@ class SparseEmbedder(VectorModel):
         found = [None] * len(columns[0])
         by_table = queries and self.query_table is not None
         compute = (lambda batch: self.query_weights(batch).numpy()) if by_table else None
+        batch_size = _BATCH_SIZE if batch_size is None else batch_size
         for rows, weights in self.outputs_by_length(columns, batch_size, compute):
             for row, of_text in zip(rows, weights[:, :num_tokens], strict=True):
                 ids = np.flatnonzero(of_text)  # what is no number, too
