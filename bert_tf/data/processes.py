@@ -1,9 +1,10 @@
-"""Work divided among processes of this machine, its results in order."""
+"""Work divided among processes of this machine, or threads of this one, its results in order."""
 
 import collections
 import concurrent.futures
 import contextlib
 import importlib.machinery
+import itertools
 import multiprocessing
 import os
 import signal
@@ -38,24 +39,54 @@ def in_order(tasks, work, start, arguments, num_processes, what, needs_keras=Tru
     executor = concurrent.futures.ProcessPoolExecutor(num_processes, _Context(), _start,
                                                       (None if needs_keras else _WithoutKeras(),
                                                        start, arguments))
-    waiting = collections.deque()
     try:
         for _ in range(num_processes):
             executor.submit(int)  # start them while the first tasks are read
-        for task in tasks:
-            waiting.append((task, executor.submit(_work, work, task)))
-            if len(waiting) > num_processes + 1:
-                task, future = waiting.popleft()
-                yield task, future.result()
-        while waiting:
-            task, future = waiting.popleft()
-            yield task, future.result()
+        yield from _results(tasks, lambda task: executor.submit(_work, work, task),
+                            num_processes + 1)
     except concurrent.futures.process.BrokenProcessPool as error:
         raise BertTfError(explain(
             f"a process died while it {what}, perhaps out of memory (finished shards are kept)",
             attempt="the same command with fewer --num_processes")) from error
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def in_threads(tasks, work, num_threads):
+    """Yield `(task, work(task))` of each task, in order; as many more are read ahead.
+
+    Args:
+        tasks: iterable.
+        work: function of a task, which other threads call at the same time.
+        num_threads: 1, or where there is a single task, works in this thread.
+
+    Raises: whatever `work` raises, of the first task that fails; further ones are not begun.
+    """
+    tasks = iter(tasks)
+    first = list(itertools.islice(tasks, 2)) if num_threads > 1 else []
+    tasks = itertools.chain(first, tasks)
+    if len(first) < 2:
+        for task in tasks:
+            yield task, work(task)
+        return
+    executor = concurrent.futures.ThreadPoolExecutor(num_threads)
+    try:
+        yield from _results(tasks, lambda task: executor.submit(work, task), num_threads)
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _results(tasks, submit, ahead):
+    """Yield each task and its result, in order, so many submitted ahead."""
+    waiting = collections.deque()
+    for task in tasks:
+        waiting.append((task, submit(task)))
+        if len(waiting) > ahead:
+            task, future = waiting.popleft()
+            yield task, future.result()
+    while waiting:
+        task, future = waiting.popleft()
+        yield task, future.result()
 
 
 class _Process(multiprocessing.context.SpawnProcess):

@@ -1,17 +1,18 @@
-"""Work divided among processes: what they raise, and what they leave alone."""
+"""Work divided among processes or threads: what they raise, and what they leave alone."""
 
 import pathlib
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from bert_tf.data.processes import in_order
+from bert_tf.data.processes import in_order, in_threads
 
 # As users write them: nothing keeps a process that imports it from doing it all again.
 SCRIPT = """\
 import concurrent.futures, sys
-from bert_tf.data.processes import in_order
+from bert_tf.data.processes import in_order, in_threads
 print("begins")
 def work(number):
     return [found for _, found in in_order([(number,), (-5,)], abs, int, (), 2, "worked")]
@@ -35,3 +36,13 @@ def test_a_script_is_not_run_again_by_processes(tmp_path, how):
     done = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True,
                           env={"PYTHONPATH": str(root)})
     assert done.stdout == "begins\n[1, 5] [2, 5] [3, 5] True\n", done.stderr
+
+
+def test_threads_read_a_few_tasks_ahead_and_end():
+    read, before = [], threading.active_count()
+    tasks = (read.append(number) or number for number in range(100))
+    results = in_threads(tasks, lambda number: 10 // (3 - number), 2)
+    assert [next(results) for _ in range(3)] == [(0, 3), (1, 5), (2, 10)]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert read == [0, 1, 2, 3, 4, 5] and threading.active_count() == before

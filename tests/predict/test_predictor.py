@@ -2,6 +2,7 @@
 """
 
 import functools
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -135,6 +136,30 @@ def test_vectors_of_no_texts_have_their_width_and_type(loaded):
     predictor = loaded["embed"]
     one, none = (predictor(texts)[predictor.vector] for texts in (["a"], []))
     assert none.shape == (0, one.shape[1]) and none.dtype == one.dtype == np.float32
+
+
+def test_threads_change_nothing(model, loaded, monkeypatch):
+    monkeypatch.setattr(character_batches, "BATCH_CHARACTERS", 40)
+    texts = [text for number in range(12) for text in ("fine", "the dull film " * number, "end")]
+    one, three = loaded["embed"], bert_tf.Predictor(model, "embed", num_threads=3)
+    threads, ask = set(), three._ask
+    monkeypatch.setattr(three, "_ask", lambda batches: threads.add(
+        threading.get_ident()) or ask(batches))
+    done = []
+    np.testing.assert_array_equal(three(texts, done.append)["embedding"], one(texts)["embedding"])
+    assert len(threads - {threading.get_ident()}) == len(threads) > 1
+    assert len(done) > 3 and sum(done) == len(texts)
+    monkeypatch.setattr(three, "_checked", lambda outputs: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        three(texts)
+
+
+@pytest.mark.parametrize("wrong, strategy, message", [
+    (0, None, "num_threads=0; expected at least 1"),
+    (2, object(), "num_threads=2; expected 1 with a strategy")])
+def test_threads_are_refused(model, wrong, strategy, message):
+    with pytest.raises(UsageError, match=message):
+        bert_tf.Predictor(model, strategy=strategy, num_threads=wrong)
 
 
 @functools.cache
