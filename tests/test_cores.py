@@ -1,6 +1,7 @@
 """Cores that a process may use."""
 
 import os
+import types
 
 import pytest
 
@@ -20,3 +21,29 @@ def test_cores_are_those_of_the_affinity_within_the_containers_limit(
         if name in files:
             (tmp_path / name).write_text(files[name])
     assert cores.usable() == count
+
+
+@pytest.mark.parametrize("count, asked, gpus, at_work, batches, threads", [
+    (1, None, 0, False, 1, 1), (2, "0", 0, False, 2, 1), (8, None, 0, False, 8, 1),
+    (12, None, 0, False, 8, 4), (12, "3", 0, False, 3, 1), (2, "8", 0, False, 2, 1),
+    (8, None, 1, False, 1, None), (8, None, 0, True, 1, None)])
+def test_batches_have_cores_of_their_own(
+        monkeypatch, count, asked, gpus, at_work, batches, threads):
+    import tensorflow as tf
+
+    set_to = []
+
+    def set_threads(number):
+        if at_work:
+            raise RuntimeError
+        set_to.append(number)
+
+    monkeypatch.setattr(tf, "config", types.SimpleNamespace(
+        list_physical_devices=lambda kind: [kind] * gpus,
+        threading=types.SimpleNamespace(set_intra_op_parallelism_threads=set_threads)))
+    if asked is None:
+        monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    else:
+        monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", asked)
+    assert cores.batches_at_once(count) == batches
+    assert set_to == ([] if threads is None else [threads])

@@ -34,13 +34,17 @@ def predict(config):
             holds another result.
         BertTfError: a file is missing or damaged, or all rows are bad; with `strict` one is.
     """
+    return _predicted(config)
+
+
+def _predicted(config, owns_process=False):
     from bert_tf.predict.writer import check_installed
 
     check_installed(config.format)
     from bert_tf.predict.run import Prediction
 
     with locks.held(config.output_dir):
-        return Prediction(config, cli.command_line("predict", config)).finish()
+        return Prediction(config, cli.command_line("predict", config), owns_process).finish()
 
 
 def _parser():
@@ -50,7 +54,7 @@ def _parser():
 def main(argv=None):
     arguments, beam_options = cli.with_beam_options(_parser(), argv)
     config = PredictConfig(**arguments, beam_options=beam_options)
-    made = predict(config)
+    made = _predicted(config, owns_process=True)
 
     from bert_tf.finetune.results import shown
 

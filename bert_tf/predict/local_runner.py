@@ -76,12 +76,9 @@ def _core_groups(count):
 
 
 def _start_process(work, groups, is_pinned, taken):
-    import tensorflow as tf
-
     with taken.get_lock():
         group = groups[taken.value % len(groups)]
         taken.value += 1
     if is_pinned:
         os.sched_setaffinity(0, group)
-    tf.config.threading.set_intra_op_parallelism_threads(len(group))
-    _start(work, load(work.options), None)
+    _start(work, load(work.options, len(group)), None)

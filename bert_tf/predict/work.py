@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import typing
 
+from bert_tf import cores
 from bert_tf.predict.config import PredictConfig
 from bert_tf.predict.rows import Rows
 from bert_tf.predictor import Predictor
@@ -64,13 +65,20 @@ class Work(OutputFolder):
         return BadRows(self.path(BAD_ROWS), self.options.strict)
 
 
-def load(options):
+def load(options, num_cores=None):
     """Return the `Predictor` that options of a prediction ask for; of several GPUs each is a
-    replica."""
+    replica.
+
+    Args:
+        options: `PredictConfig`.
+        num_cores: cores of this process, which does nothing else, for batches side by side; None
+            where TensorFlow's threads are not to be changed.
+    """
     import tensorflow as tf
 
+    num_threads = 1 if num_cores is None else cores.batches_at_once(num_cores)
     strategy = make_strategy() if len(tf.config.list_logical_devices("GPU")) > 1 else None
-    return Predictor(options.model, options.task, options.dtype, strategy)
+    return Predictor(options.model, options.task, options.dtype, strategy, num_threads)
 
 
 def ignored(where, error):

@@ -27,7 +27,7 @@ def same_predictor(monkeypatch, loaded):
     """Tracing takes longer than the tests."""
     import bert_tf.predict.work
 
-    monkeypatch.setattr(bert_tf.predict.work, "Predictor", lambda model, task, dtype, strategy:
+    monkeypatch.setattr(bert_tf.predict.work, "Predictor", lambda model, task, *others:
                         loaded["embed" if task == "embed" else None])
 
 
