@@ -7,6 +7,7 @@ _LIMIT = "/sys/fs/cgroup/cpu.max"  # of cgroup v2, as a container sees it: "max 
 _QUOTA, _PERIOD = ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us",  # of v1: "-1" and "100000"
                    "/sys/fs/cgroup/cpu/cpu.cfs_period_us")
 _BATCHES = 8  # that are computed side by side at most: each takes memory of its own
+_at_once = 1  # batches in this process, as TensorFlow's threads were set for
 
 
 def usable():
@@ -26,12 +27,12 @@ def usable():
     return count
 
 
-def batches_at_once(count):
+def batches_at_once(count, most=_BATCHES):
     """Have TensorFlow compute batches side by side, each on a core, and return how many.
 
     That is quicker than all cores at one batch, whose parts have to be handed over and waited for.
-    No more than 8 are computed at once. Further cores take parts of them all: their threads, which
-    TensorFlow has once in a process, are those that are set here.
+    Further cores than `most` take parts of them all: their threads, which TensorFlow has once in a
+    process, are those that are set here.
 
     To be called before TensorFlow computes anything, in a process that does nothing else. Where it
     is at work already, or there is a GPU, all stays as it is, and the answer is 1.
@@ -39,7 +40,9 @@ def batches_at_once(count):
     Args:
         count: cores that there are for it, no more of which are used than the variable
             TF_NUM_INTRAOP_THREADS says.
+        most: batches that are computed at once.
     """
+    global _at_once
     import tensorflow as tf
 
     asked = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
@@ -47,12 +50,18 @@ def batches_at_once(count):
         count = min(count, int(asked))
     if tf.config.list_physical_devices("GPU"):  # does not start the runtime
         return 1
-    batches = min(count, _BATCHES)
+    batches = min(count, most)
     try:
         tf.config.threading.set_intra_op_parallelism_threads(max(1, count - batches))
     except RuntimeError:  # it is at work
         return 1
+    _at_once = batches
     return batches
+
+
+def at_once():
+    """Return how many batches this process computes side by side: what `batches_at_once` gave."""
+    return _at_once
 
 
 def _first_line(path):

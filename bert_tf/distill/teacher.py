@@ -7,6 +7,8 @@ import tempfile
 import numpy as np
 import tqdm
 
+from bert_tf import cores
+from bert_tf.data.processes import in_threads
 from bert_tf.data.task_input import Features, Ragged, in_order
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.load import from_pretrained
@@ -76,6 +78,11 @@ def teacher_outputs(teacher, features, folder):
     function = tf.function(
         lambda inputs: tf.cast(teacher(inputs, training=False), tf.float32), autograph=False,
         input_signature=[{name: tf.TensorSpec([None, None], tf.int32) for name in INPUTS}])
+
+    def ask(task):
+        _, batch = task
+        return function({name: batch[name] for name in INPUTS}).numpy()
+
     files.make_folder(folder)
     parts = []
     with tqdm.tqdm(desc="asking the teacher", total=len(features), unit="text", delay=2) as bar:
@@ -87,8 +94,8 @@ def teacher_outputs(teacher, features, folder):
                 bar.update(len(part))
                 continue
             found = None
-            for rows, batch in in_order(part, _BATCH_TOKENS, teacher.config.padding_id):
-                values = function({name: batch[name] for name in INPUTS}).numpy()
+            batches = in_order(part, _BATCH_TOKENS, teacher.config.padding_id)
+            for (rows, _), values in in_threads(batches, ask, cores.at_once()):
                 if found is None:
                     found = np.zeros((len(part), values.shape[1]), np.float32)
                 found[rows] = values

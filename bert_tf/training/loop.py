@@ -22,7 +22,7 @@ from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.memory import MODEL, STEP, explained_want_of_memory, let_go
 from bert_tf.training.metrics import MetricsLog
 from bert_tf.training.signals import StopRequest
-from bert_tf.training.step import initial_loss_scale, make_train_step
+from bert_tf.training.step import halves_of_step, initial_loss_scale, make_train_step
 from bert_tf.training.strategy import (
     any_worker,
     check_agreement,
@@ -136,7 +136,8 @@ class _Run:
         self.clock = None
         self.note = None  # what is different from the run so far
         self.parts = {"replicas": strategy.num_replicas_in_sync,  # of a batch
-                      "micro-batches": config.accumulate_steps}  # of a replica's part
+                      "micro-batches": config.accumulate_steps,  # of a replica's part
+                      "parts side by side": halves_of_step(strategy, config)}
 
     def finish(self, finish_now):
         """Restore, train the steps that are missing, and return what `train` returns."""

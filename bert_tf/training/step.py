@@ -9,6 +9,7 @@ import contextlib
 
 import tensorflow as tf
 
+from bert_tf import cores
 from bert_tf.randomness import draw_at
 from bert_tf.training.strategy import next_batches
 
@@ -62,13 +63,23 @@ def means(loss_sums, weights, metric_sums, scales):
     return {"loss": loss, **losses, **metrics}
 
 
-def _micro_batch(batch, index, size):
+def _part_of(batch, index, size):
     """Return the `index`-th part of `size` examples of a replica's batch, at its own draw
     position."""
     part = {name: value[index * size:(index + 1) * size] if value.shape.rank else value
             for name, value in batch.items()}
     part["first_example"] += tf.cast(index * size, part["first_example"].dtype)
     return part
+
+
+def _side_by_side(batch, parts, compute, *arguments):
+    """Return the sum of `compute(part, *arguments)` over equal parts of a replica's batch."""
+    if parts == 1:
+        return compute(batch, *arguments)
+    size = batch["input_mask"].shape[0] // parts
+    compute = tf.function(compute, autograph=False)  # of which all parts share one trace
+    found = [compute(_part_of(batch, index, size), *arguments) for index in range(parts)]
+    return tf.nest.map_structure(lambda *values: tf.add_n(values), *found)
 
 
 def _inputs(batch):
@@ -82,7 +93,8 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     Loss and gradients are those of the whole batch, whatever the number of replicas and of
     micro-batches: weights (numbers of predicted tokens, of examples) are summed over all replicas
     first, each replica divides its sums by them, and gradients are summed over the replicas, then
-    clipped by their global norm, then applied once.
+    clipped by their global norm, then applied once. On a processor the halves of a batch are
+    computed side by side, see `halves_of_step`.
 
     Returns:
         `train_step(iterator, step, stop, loss_scale)`: the distributed iterator, the number of
@@ -97,11 +109,20 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     count = config.accumulate_steps
     per_replica = config.batch_size // strategy.num_replicas_in_sync
     size = per_replica // count
+    halves = halves_of_step(strategy, config)
+    whole_batch_loss = getattr(model, "whole_batch_loss", False)
 
     def outputs_of(part, step):
         in_place = rows.in_place() if rows else contextlib.nullcontext()
         with draw_at(config.seed, step, part["first_example"]), in_place:
             return model(_inputs(part), training=True)
+
+    def joined_outputs(batch, step):
+        if halves == 1:
+            return outputs_of(batch, step)
+        compute = tf.function(outputs_of, autograph=False)
+        return tf.concat([compute(_part_of(batch, index, per_replica // halves), step)
+                          for index in range(halves)], 0)
 
     def loss_sums(outputs, inputs, step):
         progress = tf.cast(step, tf.float32) / config.train_steps
@@ -122,7 +143,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     def part_gradients(part, weights, step, scale):
         inputs = _inputs(part)
         with tf.GradientTape() as tape:
-            outputs = outputs_of(part, step)
+            outputs = (joined_outputs if whole_batch_loss else outputs_of)(part, step)
             sums = loss_sums(outputs, inputs, step)
             loss = scaled_loss(sums, weights, scale)
         return gradients_of(loss, tape), (sums, model.metric_sums(outputs, inputs))
@@ -130,11 +151,11 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     def sum_over_parts(batch, compute):
         """Sum `compute(index, part)` over the micro-batches, one's activations at a time."""
         def add_part(index, totals):
-            found = compute(index, _micro_batch(batch, index, size))
+            found = compute(index, _part_of(batch, index, size))
             return index + 1, tf.nest.map_structure(tf.add, totals, found)
 
         # A loop, not `count` copies of the graph.
-        first = compute(0, _micro_batch(batch, 0, size))
+        first = compute(0, _part_of(batch, 0, size))
         return tf.while_loop(lambda index, totals: index < count, add_part, (1, first),
                              parallel_iterations=1)[1]
 
@@ -146,7 +167,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         outputs; then each micro-batch again, with the same dropout, for the gradient by weights.
         """
         outputs = tf.map_fn(
-            lambda index: outputs_of(_micro_batch(batch, index, size), step), tf.range(count),
+            lambda index: outputs_of(_part_of(batch, index, size), step), tf.range(count),
             fn_output_signature=tf.float32, parallel_iterations=1)
         with tf.GradientTape() as tape:
             tape.watch(outputs)
@@ -166,8 +187,9 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
 
     def batch_gradients(batch, *arguments):
         if count == 1:
-            return part_gradients(batch, *arguments)
-        if getattr(model, "whole_batch_loss", False):
+            return _side_by_side(batch, 1 if whole_batch_loss else halves, part_gradients,
+                                 *arguments)
+        if whole_batch_loss:
             return cached_gradients(batch, *arguments)
         return sum_over_parts(batch, lambda _, part: part_gradients(part, *arguments))
 
@@ -216,12 +238,16 @@ def make_eval_step(model, strategy, seed):
         `eval_step(iterator)`: gives `(loss_sums, weights, metric_sums)` of one step's batches
         over all replicas, float32 scalars, to be added up.
     """
-    def replica_step(batch):
+    def sums_of(batch):
         inputs = _inputs(batch)
         with draw_at(seed, 0, batch["first_example"]):
             outputs = model(inputs, training=False)
-        return _sum_over_replicas((model.loss_sums(outputs, inputs), model.loss_weights(inputs),
-                                   model.metric_sums(outputs, inputs)))
+        return (model.loss_sums(outputs, inputs), model.loss_weights(inputs),
+                model.metric_sums(outputs, inputs))
+
+    def replica_step(batch):
+        halves = 1 if model.whole_batch_loss else halves_of(strategy, batch["input_mask"].shape[0])
+        return _sum_over_replicas(_side_by_side(batch, halves, sums_of))
 
     @tf.function(autograph=False)
     def eval_step(iterator):
@@ -229,6 +255,21 @@ def make_eval_step(model, strategy, seed):
             replica_step, args=(next_batches(strategy, iterator),)))
 
     return eval_step
+
+
+def halves_of_step(strategy, config):
+    """Return into how many parts, computed side by side, a step divides a replica's batch: see
+    `halves_of`; 1 beside micro-batches or recomputed activations, which are for less memory."""
+    if config.accumulate_steps > 1 or config.gradient_checkpointing:
+        return 1
+    return halves_of(strategy, config.batch_size // strategy.num_replicas_in_sync)
+
+
+def halves_of(strategy, rows):
+    """Return into how many parts, computed side by side, a replica's batch of so many rows is
+    divided: 2 where `batches_at_once` has set this process to it, else 1."""
+    divides = cores.at_once() > 1 and strategy.num_replicas_in_sync == 1 and rows % 2 == 0
+    return 2 if divides else 1
 
 
 def _of_first_replica(strategy, values):

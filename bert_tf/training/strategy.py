@@ -6,6 +6,7 @@ import os
 
 import tensorflow as tf
 
+from bert_tf import cores
 from bert_tf.errors import (
     BertTfError,
     LostWorkerError,
@@ -18,6 +19,7 @@ from bert_tf.training.cluster import find_cluster
 from bert_tf.training.config import STRATEGIES
 
 _NVIDIA = "/dev/nvidia[0-9]*"  # GPUs of that maker, where its driver is loaded
+HALVES = 2  # of a batch, which training computes side by side where there is one processor
 _peers = None  # of the cluster that this process joined; TensorFlow joins one at most
 
 
@@ -108,6 +110,8 @@ def command_strategy(options):
 
     Raises: as `make_strategy` does.
     """
+    if options.strategy != "multi_worker" and options.num_devices == 1:
+        cores.batches_at_once(cores.usable(), HALVES)
     strategy = make_strategy(options.strategy, options.num_devices)
     if is_chief(strategy):
         print(f"devices: {devices(strategy)}")

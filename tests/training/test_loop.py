@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf import cores
 from bert_tf.errors import BertTfError, LostWorkerError, UsageError
 from bert_tf.training import step as step_module
 from bert_tf.training import strategy
@@ -51,6 +52,29 @@ def test_replicas_micro_batches_and_padding_change_nothing(tiny, more, runs, req
     for name in runs:
         weights, _ = tiny.train(name, "mirrored", **RUNS[name], **options)
         check_same(tiny, weights, one, name)
+
+
+@pytest.mark.parametrize("more", [
+    {}, *(pytest.param(more, marks=pytest.mark.long) for more in (
+        {"task": "replaced_tokens"}, {"task": "language_model", "optimizer": "muon"}))], ids=str)
+def test_halves_side_by_side_change_nothing(tiny, more, monkeypatch, request):
+    """Each example has its own dropout, in whatever half it is, and each is evaluated once; not so
+    where memory is to be saved."""
+    if not more:
+        request.getfixturevalue("eager")
+    options = {"train_steps": 2, "dropout": 0.1, "eval_examples": 40, "schedule": 1e-3, **more}
+    one, whole = tiny.train("one", "one_device", **options)
+    monkeypatch.setattr(cores, "at_once", lambda: 8)
+    sizes, part_of = [], step_module._part_of
+    monkeypatch.setattr(step_module, "_part_of", lambda batch, index, size: sizes.append(
+        (index, size)) or part_of(batch, index, size))
+    weights, halves = tiny.train("halves", "one_device", **options)
+    assert sizes and sizes == len(sizes) // 2 * [(0, 8), (1, 8)]
+    check_same(tiny, weights, one, "halves")
+    assert halves["evaluation"] == pytest.approx(whole["evaluation"], rel=1e-5)
+    sizes.clear()
+    tiny.train("less", "one_device", train_steps=1, accumulate_steps=4)
+    assert {size for _, size in sizes} == {4}
 
 
 def check_same(tiny, weights, one, name):

@@ -1,10 +1,13 @@
 """Base of all task types: features made once, and a model's predictions in one graph."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf import cores
+from bert_tf.data.processes import in_threads
 from bert_tf.data.task_input import in_order
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
@@ -202,11 +205,19 @@ class TaskType:
         Returns: iterator of `(rows, outputs, batch)`: int64 `[b]`, which rows they are; arrays, of
             the structure and shapes of the model's outputs; the dict of tensors that went in.
         """
-        with progress_bar(len(features)) as bar:
-            for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id):
-                inputs = {name: batch[name] for name in (*INPUTS, *model.further_inputs)}
-                outputs = self._function(model, inputs)(inputs)
-                yield rows, tf.nest.map_structure(np.asarray, outputs), batch
+        names = (*INPUTS, *model.further_inputs)
+
+        def compute(task):
+            _, batch, function = task
+            return tf.nest.map_structure(np.asarray, function({name: batch[name]
+                                                               for name in names}))
+
+        tasks = ((rows, batch, self._function(model, {name: batch[name] for name in names}))
+                 for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id))
+        with progress_bar(len(features)) as bar, contextlib.closing(
+                in_threads(tasks, compute, cores.at_once())) as computed:
+            for (rows, batch, _), outputs in computed:
+                yield rows, outputs, batch
                 bar.update(len(rows))
 
     def _function(self, model, inputs):

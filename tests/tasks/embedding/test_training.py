@@ -13,6 +13,7 @@ from harness import mirrored
 from text_models import CONFIG
 
 import bert_tf
+from bert_tf import cores
 from bert_tf.data.tables import BadRow
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import BertTfError, UsageError
@@ -26,6 +27,7 @@ from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.embedding.teacher import load_teacher
 from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.training import step
 
 PROGRAM = pathlib.Path(embedder_step.__file__)
 
@@ -46,6 +48,19 @@ def test_parts_and_replicas_equal_the_whole_batch(whole, eager, replicas, accumu
     loss, norm, weights = one_step(
         mirrored(2) if replicas == 2 else tf.distribute.get_strategy(), accumulate_steps)
     check_equal(loss, norm, weights, whole)
+
+
+@pytest.mark.parametrize("is_eager", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_halves_equal_the_whole_batch(whole, is_eager, monkeypatch, request):
+    """Computed side by side, and compared as one batch."""
+    if is_eager:
+        request.getfixturevalue("eager")
+    monkeypatch.setattr(cores, "at_once", lambda: 2)
+    parts, part_of = [], step._part_of
+    monkeypatch.setattr(step, "_part_of", lambda batch, index, size: parts.append(
+        (index, size)) or part_of(batch, index, size))
+    check_equal(*one_step(tf.distribute.get_strategy()), whole)
+    assert parts == [(0, 8), (1, 8)]
 
 
 def check_equal(loss, norm, weights, whole):
