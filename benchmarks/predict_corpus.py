@@ -6,9 +6,8 @@ all-MiniLM-L6-v2 over CoLA's sentences, drawn a million times, and over a tenth 
 one to five sentences of `en_mixed`, in float32 and in bfloat16. Every side is a command that reads
 a TSV and writes Parquet: `bert_tf.predict` of our export, by one process and by a process for each
 core, and `encode` with pyarrow before and after it. What the same command takes for a few texts,
-its start, is subtracted. The SavedModel's own rate is that of batches of 32 in the order of
-arrival, texts in memory, vectors thrown away. Peak memory is that of the command at a tenth of the
-texts and at all of them.
+its start, is subtracted. The SavedModel's own rate is that of a `Predictor` of it, texts in memory,
+vectors thrown away. Peak memory is that of the command at a tenth of the texts and at all of them.
 """
 
 import argparse
@@ -115,7 +114,7 @@ class Bench:
         return {"rates": rates, "memory": memory}
 
     def own_rate(self, kind, dtype):
-        """`{"SavedModel": texts/s}` in batches of 32 as they come."""
+        """`{"SavedModel": texts/s}` of a `Predictor`, which chooses the size of its batches."""
         count = min(SAMPLE, self.counts[kind])
         with open(self.write(kind, self.counts[kind])) as stream:
             next(stream)

@@ -6,10 +6,12 @@ all-MiniLM-L6-v2, exported at the start in float32, bfloat16 and int8 (calibrate
 sentences, which are not measured), and the same weights in the first two types on the other side,
 in int8 by ONNX Runtime and by OpenVINO (calibrated by the same sentences); every one is a process
 of its own. Texts are CoLA's sentences and passages of one to five sentences
-of `en_mixed`. Each round takes a share of them, which all sides get one after the other: ours, the
-signature `embed`, in batches as they arrive, sentence-transformers all at once with the same batch
-size, which it sorts by length. Then sentences one at a time. Medians of the rounds count, and
-percentiles over all sentences; of our exports with the peer's types the better one.
+of `en_mixed`. Each round takes a share of them, which all sides get one after the other, all at
+once: ours is a `Predictor`, which sorts them by length, makes batches by their characters and
+computes one on each of --threads cores; sentence-transformers sorts them by length, too, into
+batches of --batch_size, each on all of them. Then sentences one at a time, in ours on one core
+each. Medians of the rounds count, and percentiles over all sentences; of our exports with the
+peer's types the better one.
 """
 
 import argparse
@@ -163,7 +165,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--shared", default="../shared", help="folder with the data (default: ../shared)")
-    add("--batch_size", type=int, default=32, help="default: 32")
+    add("--batch_size", type=int, default=32, help="of the peers (default: 32)")
     add("--rounds", type=int, default=5, help="into which the texts are divided (default: 5)")
     add("--singles", type=int, default=200, help="sentences a round, one at a time (default: 200)")
     add("--limit", type=int, metavar="N", help="so many texts of each kind only, for a trial")

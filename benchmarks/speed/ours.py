@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from bert_tf import cores
 from bert_tf.config import ModelConfig
 from bert_tf.layers.inference import for_inference
 from bert_tf.layers.substitutes import computed_with
@@ -86,15 +87,13 @@ def train_step(config, dtype, batches, gradient_checkpointing=False):
 
 
 def embedder(model, dtype):
-    """The signature `embed` of the SavedModel in the folder `model`, exported with that type."""
-    import tensorflow_text  # noqa: F401 — its operations are in the graph
+    """A `Predictor` of the SavedModel in the folder `model`, exported with that type.
 
-    loaded = tf.saved_model.load(model)
-    function = with_constant_kernels(loaded.signatures["embed"])
+    It makes batches of texts of like length by their characters, whatever the batch size, and
+    computes as many side by side as there are threads, each on a core, as `bert_tf.predict` does.
+    """
+    import bert_tf
 
-    def embed(texts, batch_size):
-        return np.concatenate([
-            function(text=tf.constant(texts[start:start + batch_size]))["embedding"].numpy()
-            for start in range(0, len(texts), batch_size)])
-
-    return embed
+    num_threads = cores.batches_at_once(cores.usable())
+    predictor = bert_tf.Predictor(model, "embed", num_threads=num_threads)
+    return lambda texts, batch_size: predictor(texts)[predictor.vector]

@@ -13,7 +13,8 @@ NumPy runs it. A side is a file with
     train_step(config, dtype, batches)   -> step(), one update, gives its loss as float; two sides
         have the option `gradient_checkpointing`
     embedder(model, dtype)               -> embed(texts, batch_size), an array `[texts, width]`;
-        what makes its own int8 gets a file of texts, too, `calibration`
+        a side may make batches as it likes, as ours does; what makes its own int8 gets a file of
+        texts, too, `calibration`
 
 or with some of these. `config` holds the fields of `bert_config.json`.
 """

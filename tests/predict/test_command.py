@@ -12,6 +12,8 @@ from pyarrow import parquet
 from sentiment import examples, tokenizer
 
 import bert_tf
+from bert_tf import cores
+from bert_tf.errors import UsageError
 from bert_tf.storage import checksums, files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
@@ -297,6 +299,19 @@ def test_words_with_their_tags_are_no_texts(model, write_file, tmp_path, monkeyp
     assert run(model, write_file("a.conll", "Ann\tB-PER\n"), tmp_path / "out") == 2
     assert "a.conll: words with their tags; expected a text a line" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_command_alone_sets_how_many_batches_are_computed_at_once(
+        model, write_file, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(bert_tf.predict.work, "Predictor",
+                        lambda *arguments: asked.append(arguments[-1]) or Tagger())
+    monkeypatch.setattr(cores, "batches_at_once", lambda count: 3)
+    path, out = write_file("a.conll", "Ann\tB-PER\n"), tmp_path / "out"  # refused once it is loaded
+    assert run(model, path, out) == run(model, path, out, "--num_processes", "2") == 2
+    with pytest.raises(UsageError, match="words with their tags"):
+        bert_tf.predict(model=model, input=str(path), output_dir=str(out))
+    assert asked == [3, 1, 1]
 
 
 def test_lines_of_text_have_no_columns_that_a_run_knows(model, tmp_path, capsys):

@@ -39,8 +39,8 @@ class TextModel(TakesText, Objective):
 
         Args:
             columns: one or two lists or arrays of as many str.
-            batch_size: texts of a batch; None: of texts of 16,384 characters together, padding
-                counted, which is quicker of short texts than any number of them.
+            batch_size: texts of a batch. None: texts of 16,384 characters together, padding
+                counted: many short ones, whose calls cost more than they compute, few long ones.
             compute: function of a batch; None for what a call computes.
             least: characters that a text counts for at least.
 
