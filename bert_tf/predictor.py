@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from bert_tf import cores
 from bert_tf.data.processes import in_threads
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import SERVED, find_model
@@ -42,7 +43,8 @@ class Predictor:
         num_threads: batches that are computed side by side, by a thread each. On CPUs that gives
             more texts a second where operations have one core each:
             `tf.config.threading.set_intra_op_parallelism_threads(1)`, before TensorFlow computes
-            anything. The results are the same.
+            anything. The results are the same. None: 1, unless bert_tf has set TensorFlow's threads
+            in this process, as to train.
 
     Attributes:
         signature: the name of the signature that answers.
@@ -56,11 +58,13 @@ class Predictor:
         BertTfError: a file is missing or damaged.
     """
 
-    def __init__(self, model, task=None, dtype=None, strategy=None, num_threads=1):
+    def __init__(self, model, task=None, dtype=None, strategy=None, num_threads=None):
         served = find_model(model).kind in SERVED
         if served and dtype is not None:
             raise UsageError(explain(f"dtype={dtype!r} of the SavedModel {model}",
                                      attempt="an export with that dtype"))
+        if num_threads is None:
+            num_threads = 1 if strategy else cores.at_once()
         if num_threads < 1 or (num_threads > 1 and strategy):
             raise UsageError(explain(f"num_threads={num_threads}", "1 with a strategy" if strategy
                                      else "at least 1"))

@@ -36,6 +36,7 @@ class Distiller(keras.Model):
         super().__init__(**kwargs)
         self.student = student
         self.objectives = config.objectives
+        self.whole_batch_loss = "similarities" in config.objectives  # see `Objective`
         self.temperature = config.temperature
         self.problem = getattr(student, "problem", None)
         of_vectors = [name for name in config.objectives if name in OF_VECTORS]

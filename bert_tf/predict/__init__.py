@@ -13,7 +13,7 @@ With --runner beam Apache Beam does the work, by --num_processes workers; what f
 Beam's own flags.
 """
 
-from bert_tf import cli
+from bert_tf import cli, cores
 from bert_tf.options import takes
 from bert_tf.predict.config import PredictConfig
 from bert_tf.storage import locks
@@ -34,17 +34,13 @@ def predict(config):
             holds another result.
         BertTfError: a file is missing or damaged, or all rows are bad; with `strict` one is.
     """
-    return _predicted(config)
-
-
-def _predicted(config, owns_process=False):
     from bert_tf.predict.writer import check_installed
 
     check_installed(config.format)
     from bert_tf.predict.run import Prediction
 
     with locks.held(config.output_dir):
-        return Prediction(config, cli.command_line("predict", config), owns_process).finish()
+        return Prediction(config, cli.command_line("predict", config)).finish()
 
 
 def _parser():
@@ -54,7 +50,9 @@ def _parser():
 def main(argv=None):
     arguments, beam_options = cli.with_beam_options(_parser(), argv)
     config = PredictConfig(**arguments, beam_options=beam_options)
-    made = _predicted(config, owns_process=True)
+    if config.num_processes == 1 and config.runner == "local":
+        cores.batches_at_once(cores.usable())  # here: a program that calls `predict` has its own
+    made = predict(config)
 
     from bert_tf.finetune.results import shown
 

@@ -81,4 +81,5 @@ def _start_process(work, groups, is_pinned, taken):
         taken.value += 1
     if is_pinned:
         os.sched_setaffinity(0, group)
-    _start(work, load(work.options, len(group)), None)
+    cores.batches_at_once(len(group))
+    _start(work, load(work.options), None)

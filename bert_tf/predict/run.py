@@ -8,7 +8,6 @@
 | `manifest.json` | written last: what was predicted, of what, metrics, checksums |
 """
 
-from bert_tf import cores
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow, composed, id_prefixes
@@ -37,11 +36,9 @@ class Prediction(OutputFolder):
     Args:
         options: `PredictConfig`.
         command: the command line, for the manifest.
-        owns_process: whether this process does nothing else, so that TensorFlow's threads may be
-            set for it.
     """
 
-    def __init__(self, options, command, owns_process=False):
+    def __init__(self, options, command):
         _, known = known_options(find_model(options.model))
         known = completed(options, known)
         self.task = known.task
@@ -50,7 +47,6 @@ class Prediction(OutputFolder):
         self.options = known.replace(task=options.task)
         self.asked = options.columns()
         self.command = command
-        self.owns_process = owns_process
 
     def finish(self):
         """Predict what is not predicted yet; return the manifest."""
@@ -69,8 +65,7 @@ class Prediction(OutputFolder):
             print(f"{self.path()}: this is predicted already; nothing to do")
             return before
         # What the options or the columns are wrong for leaves nothing behind.
-        alone = self.owns_process and not beam and options.num_processes == 1
-        predictor = load(options, cores.usable() if alone else None)
+        predictor = load(options)
         for path in paths if predictor.signature == "tag" else ():
             check_untagged(path, options.form())
         rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import typing
 
-from bert_tf import cores
 from bert_tf.predict.config import PredictConfig
 from bert_tf.predict.rows import Rows
 from bert_tf.predictor import Predictor
@@ -65,20 +64,13 @@ class Work(OutputFolder):
         return BadRows(self.path(BAD_ROWS), self.options.strict)
 
 
-def load(options, num_cores=None):
+def load(options):
     """Return the `Predictor` that options of a prediction ask for; of several GPUs each is a
-    replica.
-
-    Args:
-        options: `PredictConfig`.
-        num_cores: cores of this process, which does nothing else, for batches side by side; None
-            where TensorFlow's threads are not to be changed.
-    """
+    replica."""
     import tensorflow as tf
 
-    num_threads = 1 if num_cores is None else cores.batches_at_once(num_cores)
     strategy = make_strategy() if len(tf.config.list_logical_devices("GPU")) > 1 else None
-    return Predictor(options.model, options.task, options.dtype, strategy, num_threads)
+    return Predictor(options.model, options.task, options.dtype, strategy)
 
 
 def ignored(where, error):

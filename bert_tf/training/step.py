@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import cores
 from bert_tf.randomness import draw_at
-from bert_tf.training.strategy import next_batches
+from bert_tf.training.strategy import HALVES, next_batches
 
 INITIAL_LOSS_SCALE = 2.0**15
 GROWTH_INTERVAL = 2000
@@ -110,7 +110,6 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     per_replica = config.batch_size // strategy.num_replicas_in_sync
     size = per_replica // count
     halves = halves_of_step(strategy, config)
-    whole_batch_loss = getattr(model, "whole_batch_loss", False)
 
     def outputs_of(part, step):
         in_place = rows.in_place() if rows else contextlib.nullcontext()
@@ -121,8 +120,9 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         if halves == 1:
             return outputs_of(batch, step)
         compute = tf.function(outputs_of, autograph=False)
-        return tf.concat([compute(_part_of(batch, index, per_replica // halves), step)
-                          for index in range(halves)], 0)
+        found = [compute(_part_of(batch, index, per_replica // halves), step)
+                 for index in range(halves)]
+        return tf.nest.map_structure(lambda *values: tf.concat(values, 0), *found)
 
     def loss_sums(outputs, inputs, step):
         progress = tf.cast(step, tf.float32) / config.train_steps
@@ -143,7 +143,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     def part_gradients(part, weights, step, scale):
         inputs = _inputs(part)
         with tf.GradientTape() as tape:
-            outputs = (joined_outputs if whole_batch_loss else outputs_of)(part, step)
+            outputs = (joined_outputs if model.whole_batch_loss else outputs_of)(part, step)
             sums = loss_sums(outputs, inputs, step)
             loss = scaled_loss(sums, weights, scale)
         return gradients_of(loss, tape), (sums, model.metric_sums(outputs, inputs))
@@ -187,9 +187,9 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
 
     def batch_gradients(batch, *arguments):
         if count == 1:
-            return _side_by_side(batch, 1 if whole_batch_loss else halves, part_gradients,
+            return _side_by_side(batch, 1 if model.whole_batch_loss else halves, part_gradients,
                                  *arguments)
-        if whole_batch_loss:
+        if model.whole_batch_loss:
             return cached_gradients(batch, *arguments)
         return sum_over_parts(batch, lambda _, part: part_gradients(part, *arguments))
 
@@ -267,9 +267,9 @@ def halves_of_step(strategy, config):
 
 def halves_of(strategy, rows):
     """Return into how many parts, computed side by side, a replica's batch of so many rows is
-    divided: 2 where `batches_at_once` has set this process to it, else 1."""
-    divides = cores.at_once() > 1 and strategy.num_replicas_in_sync == 1 and rows % 2 == 0
-    return 2 if divides else 1
+    divided: `HALVES` where `batches_at_once` has set this process to it, else 1."""
+    divides = cores.at_once() > 1 and strategy.num_replicas_in_sync == 1 and rows % HALVES == 0
+    return HALVES if divides else 1
 
 
 def _of_first_replica(strategy, values):

@@ -19,7 +19,7 @@ from bert_tf.training.cluster import find_cluster
 from bert_tf.training.config import STRATEGIES
 
 _NVIDIA = "/dev/nvidia[0-9]*"  # GPUs of that maker, where its driver is loaded
-HALVES = 2  # of a batch, which training computes side by side where there is one processor
+HALVES = 2  # of a batch, which one replica on a processor computes side by side
 _peers = None  # of the cluster that this process joined; TensorFlow joins one at most
 
 
@@ -104,6 +104,9 @@ def make_strategy(name="mirrored", num_devices=1):
 
 def command_strategy(options):
     """Make the strategy of a command that trains; the chief prints what trains.
+
+    One replica on a processor computes the halves of a batch side by side: TensorFlow's threads
+    are set for it, see `batches_at_once`.
 
     Args:
         options: have `strategy` and `num_devices`, for `make_strategy`.

@@ -304,14 +304,13 @@ def test_words_with_their_tags_are_no_texts(model, write_file, tmp_path, monkeyp
 def test_the_command_alone_sets_how_many_batches_are_computed_at_once(
         model, write_file, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(bert_tf.predict.work, "Predictor",
-                        lambda *arguments: asked.append(arguments[-1]) or Tagger())
-    monkeypatch.setattr(cores, "batches_at_once", lambda count: 3)
+    monkeypatch.setattr(bert_tf.predict.work, "Predictor", lambda *arguments: Tagger())
+    monkeypatch.setattr(cores, "batches_at_once", asked.append)
     path, out = write_file("a.conll", "Ann\tB-PER\n"), tmp_path / "out"  # refused once it is loaded
     assert run(model, path, out) == run(model, path, out, "--num_processes", "2") == 2
     with pytest.raises(UsageError, match="words with their tags"):
         bert_tf.predict(model=model, input=str(path), output_dir=str(out))
-    assert asked == [3, 1, 1]
+    assert asked == [cores.usable()]
 
 
 def test_lines_of_text_have_no_columns_that_a_run_knows(model, tmp_path, capsys):

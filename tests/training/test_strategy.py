@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf import cores
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.training import peers, strategy
 from bert_tf.training.strategy import make_batches, make_strategy, next_batches
@@ -39,6 +40,19 @@ def test_a_command_tells_what_trains_and_of_gpus_that_tensorflow_does_not_find(
     assert first == f"devices: {strategy.devices(made)}"
     assert [line.startswith("note: this machine has an NVIDIA GPU") for line in notes] == (
         [True] if noted else [])
+
+
+@pytest.mark.parametrize("name, num_devices, asked", [
+    ("mirrored", 1, [(3, 2)]), ("one_device", 1, [(3, 2)]), ("one_device", 2, []),
+    ("multi_worker", 1, [])])
+def test_halves_of_a_batch_are_for_one_replica_on_this_machine(
+        name, num_devices, asked, monkeypatch):
+    calls = []
+    monkeypatch.setattr(cores, "usable", lambda: 3)
+    monkeypatch.setattr(cores, "batches_at_once", lambda *given: calls.append(given))
+    monkeypatch.setattr(strategy, "make_strategy", lambda *given: tf.distribute.OneDeviceStrategy("CPU:0"))
+    strategy.command_strategy(types.SimpleNamespace(strategy=name, num_devices=num_devices))
+    assert calls == asked
 
 
 def test_the_note_says_what_the_page_on_gpus_says(monkeypatch, capsys):
