@@ -50,7 +50,8 @@ def test_halves_of_a_batch_are_for_one_replica_on_this_machine(
     calls = []
     monkeypatch.setattr(cores, "usable", lambda: 3)
     monkeypatch.setattr(cores, "batches_at_once", lambda *given: calls.append(given))
-    monkeypatch.setattr(strategy, "make_strategy", lambda *given: tf.distribute.OneDeviceStrategy("CPU:0"))
+    one = tf.distribute.OneDeviceStrategy("CPU:0")
+    monkeypatch.setattr(strategy, "make_strategy", lambda *given: one)
     strategy.command_strategy(types.SimpleNamespace(strategy=name, num_devices=num_devices))
     assert calls == asked
 
