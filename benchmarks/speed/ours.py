@@ -55,8 +55,9 @@ def train_step(config, dtype, batches, gradient_checkpointing=False):
     from bert_tf.training.config import TrainConfig
     from bert_tf.training.optimizers import build_optimizer
     from bert_tf.training.step import initial_loss_scale, make_train_step
-    from bert_tf.training.strategy import make_batches, make_strategy
+    from bert_tf.training.strategy import HALVES, make_batches, make_strategy
 
+    cores.batches_at_once(cores.usable(), HALVES)
     settings = TrainConfig(batch_size=len(batches[0]["input_mask"]), dtype=dtype)
     strategy = make_strategy(settings.strategy)
     with strategy.scope():

@@ -110,8 +110,8 @@ class TrainingOptions(Options):
         None, "the learning rate of a layer is X times that of the one above; ELECTRA: 0.8",
         UP_TO_1, metavar="X")
     padding_free: bool | None = option(
-        None, "compute real tokens only; what dropout draws depends on the number of replicas and "
-              "of micro-batches then",
+        None, "compute real tokens only; what dropout draws depends on the parts then that a batch "
+              "is computed in: replicas, micro-batches, halves where there are cores for them",
         otherwise="of --task embed, unless there is a GPU")
     gradient_checkpointing: bool = option(
         False, "recompute the layers' activations in the backward pass instead of keeping them: "

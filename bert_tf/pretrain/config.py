@@ -67,8 +67,8 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
         None, "what layers compute in; weights stay float32", choices=DTYPES, otherwise="float32")
     padding_free: bool = option(
         False, "compute real tokens only, for texts of mixed lengths where shapes need not be "
-               "fixed (no XLA, no TPU); what dropout draws depends on the number of replicas and "
-               "of micro-batches then")
+               "fixed (no XLA, no TPU); what dropout draws depends on the parts then that a batch "
+               "is computed in: replicas, micro-batches, halves where there are cores for them")
     gradient_checkpointing: bool = option(
         False, "recompute the layers' activations in the backward pass instead of keeping them: "
                "the same result in less memory and more time")
