@@ -72,14 +72,21 @@ def _part_of(batch, index, size):
     return part
 
 
-def _side_by_side(batch, parts, compute, *arguments):
-    """Return the sum of `compute(part, *arguments)` over equal parts of a replica's batch."""
+def _of_each_part(batch, parts, compute, *arguments):
+    """Return the list of `compute(part, *arguments)` over parts of a replica's batch."""
     if parts == 1:
-        return compute(batch, *arguments)
-    size = batch["input_mask"].shape[0] // parts
-    compute = tf.function(compute, autograph=False)  # of which all parts share one trace
-    found = [compute(_part_of(batch, index, size), *arguments) for index in range(parts)]
+        return [compute(batch, *arguments)]
+    size = -(-batch["input_mask"].shape[0] // parts)
+    compute = tf.function(compute, autograph=False)  # of which parts of one size share a trace
+    return [compute(_part_of(batch, index, size), *arguments) for index in range(parts)]
+
+
+def _added(found):
     return tf.nest.map_structure(lambda *values: tf.add_n(values), *found)
+
+
+def _joined(found):
+    return tf.nest.map_structure(lambda *values: tf.concat(values, 0), *found)
 
 
 def _inputs(batch):
@@ -116,14 +123,6 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         with draw_at(config.seed, step, part["first_example"]), in_place:
             return model(_inputs(part), training=True)
 
-    def joined_outputs(batch, step):
-        if halves == 1:
-            return outputs_of(batch, step)
-        compute = tf.function(outputs_of, autograph=False)
-        found = [compute(_part_of(batch, index, per_replica // halves), step)
-                 for index in range(halves)]
-        return tf.nest.map_structure(lambda *values: tf.concat(values, 0), *found)
-
     def loss_sums(outputs, inputs, step):
         progress = tf.cast(step, tf.float32) / config.train_steps
         return model.loss_sums(outputs, {**inputs, "progress": progress})
@@ -143,7 +142,8 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     def part_gradients(part, weights, step, scale):
         inputs = _inputs(part)
         with tf.GradientTape() as tape:
-            outputs = (joined_outputs if model.whole_batch_loss else outputs_of)(part, step)
+            outputs = _joined(_of_each_part(part, halves, outputs_of, step)) if (
+                model.whole_batch_loss) else outputs_of(part, step)
             sums = loss_sums(outputs, inputs, step)
             loss = scaled_loss(sums, weights, scale)
         return gradients_of(loss, tape), (sums, model.metric_sums(outputs, inputs))
@@ -187,8 +187,8 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
 
     def batch_gradients(batch, *arguments):
         if count == 1:
-            return _side_by_side(batch, 1 if model.whole_batch_loss else halves, part_gradients,
-                                 *arguments)
+            parts = 1 if model.whole_batch_loss else halves
+            return _added(_of_each_part(batch, parts, part_gradients, *arguments))
         if model.whole_batch_loss:
             return cached_gradients(batch, *arguments)
         return sum_over_parts(batch, lambda _, part: part_gradients(part, *arguments))
@@ -238,16 +238,20 @@ def make_eval_step(model, strategy, seed):
         `eval_step(iterator)`: gives `(loss_sums, weights, metric_sums)` of one step's batches
         over all replicas, float32 scalars, to be added up.
     """
-    def sums_of(batch):
-        inputs = _inputs(batch)
+    def outputs_of(batch):
         with draw_at(seed, 0, batch["first_example"]):
-            outputs = model(inputs, training=False)
-        return (model.loss_sums(outputs, inputs), model.loss_weights(inputs),
-                model.metric_sums(outputs, inputs))
+            return model(_inputs(batch), training=False)
+
+    def sums_of(batch, outputs):
+        return (model.loss_sums(outputs, _inputs(batch)), model.loss_weights(_inputs(batch)),
+                model.metric_sums(outputs, _inputs(batch)))
 
     def replica_step(batch):
-        halves = 1 if model.whole_batch_loss else halves_of(strategy, batch["input_mask"].shape[0])
-        return _sum_over_replicas(_side_by_side(batch, halves, sums_of))
+        halves = halves_of(strategy, batch["input_mask"].shape[0])
+        return _sum_over_replicas(
+            sums_of(batch, _joined(_of_each_part(batch, halves, outputs_of)))
+            if model.whole_batch_loss else
+            _added(_of_each_part(batch, halves, lambda part: sums_of(part, outputs_of(part)))))
 
     @tf.function(autograph=False)
     def eval_step(iterator):
@@ -268,7 +272,7 @@ def halves_of_step(strategy, config):
 def halves_of(strategy, rows):
     """Return into how many parts, computed side by side, a replica's batch of so many rows is
     divided: `HALVES` where `batches_at_once` has set this process to it, else 1."""
-    divides = cores.at_once() > 1 and strategy.num_replicas_in_sync == 1 and rows % HALVES == 0
+    divides = cores.at_once() > 1 and strategy.num_replicas_in_sync == 1 and rows >= HALVES
     return HALVES if divides else 1
 
 

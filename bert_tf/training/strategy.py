@@ -105,15 +105,18 @@ def make_strategy(name="mirrored", num_devices=1):
 def command_strategy(options):
     """Make the strategy of a command that trains; the chief prints what trains.
 
-    One replica on a processor computes the halves of a batch side by side: TensorFlow's threads
-    are set for it, see `batches_at_once`.
+    One replica on a processor computes the halves of a batch side by side, unless memory is to be
+    saved: TensorFlow's threads are set for it, see `batches_at_once`.
 
     Args:
-        options: have `strategy` and `num_devices`, for `make_strategy`.
+        options: have `strategy` and `num_devices`, for `make_strategy`; may have
+            `accumulate_steps` and `gradient_checkpointing`.
 
     Raises: as `make_strategy` does.
     """
-    if options.strategy != "multi_worker" and options.num_devices == 1:
+    for_memory = ((getattr(options, "accumulate_steps", None) or 1) > 1
+                  or getattr(options, "gradient_checkpointing", False))
+    if options.strategy != "multi_worker" and options.num_devices == 1 and not for_memory:
         cores.batches_at_once(cores.usable(), HALVES)
     strategy = make_strategy(options.strategy, options.num_devices)
     if is_chief(strategy):

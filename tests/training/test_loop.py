@@ -77,6 +77,15 @@ def test_halves_side_by_side_change_nothing(tiny, more, monkeypatch, request):
     assert {size for _, size in sizes} == {4}
 
 
+def test_parts_of_an_odd_batch_have_all_its_rows():
+    batch = {"input_mask": tf.range(5), "first_example": tf.constant(40, tf.int64)}
+    found = step_module._of_each_part(
+        batch, 2, lambda part, more: (part["first_example"], part["input_mask"] + more), 7)
+    first, values = zip(*found, strict=True)
+    assert [each.numpy() for each in first] == [40, 43]
+    assert step_module._joined(values).numpy().tolist() == [7, 8, 9, 10, 11]
+
+
 def check_same(tiny, weights, one, name):
     assert distance(weights, one) <= 1e-5
     keys = {key for key in tiny.lines("one")[0] if key.endswith(("loss", "accuracy", "rate"))}

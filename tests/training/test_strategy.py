@@ -42,17 +42,19 @@ def test_a_command_tells_what_trains_and_of_gpus_that_tensorflow_does_not_find(
         [True] if noted else [])
 
 
-@pytest.mark.parametrize("name, num_devices, asked", [
-    ("mirrored", 1, [(3, 2)]), ("one_device", 1, [(3, 2)]), ("one_device", 2, []),
-    ("multi_worker", 1, [])])
-def test_halves_of_a_batch_are_for_one_replica_on_this_machine(
-        name, num_devices, asked, monkeypatch):
+@pytest.mark.parametrize("options, asked", [
+    ({}, [(3, 2)]), ({"strategy": "one_device", "accumulate_steps": None}, [(3, 2)]),
+    ({"num_devices": 2}, []), ({"strategy": "multi_worker"}, []), ({"accumulate_steps": 2}, []),
+    ({"gradient_checkpointing": True}, [])])
+def test_halves_of_a_batch_are_for_one_replica_on_this_machine(options, asked, monkeypatch):
+    """Nor where memory is to be saved."""
     calls = []
     monkeypatch.setattr(cores, "usable", lambda: 3)
     monkeypatch.setattr(cores, "batches_at_once", lambda *given: calls.append(given))
     one = tf.distribute.OneDeviceStrategy("CPU:0")
     monkeypatch.setattr(strategy, "make_strategy", lambda *given: one)
-    strategy.command_strategy(types.SimpleNamespace(strategy=name, num_devices=num_devices))
+    strategy.command_strategy(types.SimpleNamespace(**{
+        "strategy": "mirrored", "num_devices": 1, **options}))
     assert calls == asked
 
 
