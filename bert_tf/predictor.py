@@ -18,6 +18,9 @@ from bert_tf.tokenization.morphemes import analyse
 from bert_tf.tokenization.texts import text_list
 
 _FLAT = ("label", "span")  # kinds of results whose parts are columns of their own
+# Tokens that a text counts for at least: it has a weight for each of the vocabulary; queries are
+# filled up.
+_LEAST = {"terms": 128, "vectors": 32}
 # Kinds of texts that are read to the window alone.
 _TRUNCATED = ("label", "number", "relevance", "terms", "vector", "vectors", "candidates")
 _FINITE = ("label", "number", "relevance", "terms", "vector", "vectors")
@@ -76,6 +79,10 @@ class Predictor:
         self.described = known.described
         self._pretokenize = known.described.get("pretokenize")
         self._window = self._truncated_to(known)
+        kind = "pair_tokens" if len(self.inputs) > 1 else "text_tokens"
+        self._added = known.described.get(kind) or 0
+        self._least = max((_LEAST.get(result["kind"], 0) for result in self._results.values()),
+                          default=0)
         self._at_once = strategy.num_replicas_in_sync if strategy else 1
         function = known.function(self.signature)
         self._ask = on_replicas(strategy, function) if strategy else on_one(
@@ -112,7 +119,7 @@ class Predictor:
         count = len(texts[self.inputs[0]])
         read = {name: analyse(column) for name, column in texts.items()
                 } if self._pretokenize else texts
-        sizes = sizes_of(read.values(), self._window)
+        sizes = sizes_of(read.values(), self._window, self._added, self._least)
         found = {name: [None] * count for name in self.columns}
         with contextlib.closing(self._answered(read, sizes, progress)) as answered:
             for places, rows in answered:

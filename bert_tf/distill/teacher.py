@@ -1,5 +1,6 @@
 """The teacher: its model, and what it says of every text, kept in files."""
 
+import contextlib
 import io
 import os
 import tempfile
@@ -77,7 +78,8 @@ def teacher_outputs(teacher, features, folder):
 
     function = tf.function(
         lambda inputs: tf.cast(teacher(inputs, training=False), tf.float32), autograph=False,
-        input_signature=[{name: tf.TensorSpec([None, None], tf.int32) for name in INPUTS}])
+        input_signature=[{name: tf.TensorSpec([None, None], tf.int32) for name in INPUTS}]
+    ).get_concrete_function()
 
     def ask(task):
         _, batch = task
@@ -95,11 +97,12 @@ def teacher_outputs(teacher, features, folder):
                 continue
             found = None
             batches = in_order(part, _BATCH_TOKENS, teacher.config.padding_id)
-            for (rows, _), values in in_threads(batches, ask, cores.at_once()):
-                if found is None:
-                    found = np.zeros((len(part), values.shape[1]), np.float32)
-                found[rows] = values
-                bar.update(len(rows))
+            with contextlib.closing(in_threads(batches, ask, cores.at_once())) as answered:
+                for (rows, _), values in answered:
+                    if found is None:
+                        found = np.zeros((len(part), values.shape[1]), np.float32)
+                    found[rows] = values
+                    bar.update(len(rows))
             check_finite(found, "the teacher gives answers")
             stream = io.BytesIO()
             np.save(stream, found)

@@ -36,7 +36,8 @@ class PretrainResult(typing.NamedTuple):
 def pretrain(config):
     """Do a pre-training run, or what is missing of it.
 
-    TensorFlow's ops are deterministic from then on in this process.
+    TensorFlow's ops are deterministic from then on in this process and have fewer threads on a CPU,
+    for batches are computed in halves side by side.
 
     Args:
         config: `PretrainConfig`, or its fields as keyword arguments.

@@ -39,7 +39,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     """Train `model` to `config.train_steps`, from the newest sound checkpoint in `folder` on.
 
     The same command gives the same weights, bit by bit, however often the run was killed, given
-    `tf.config.experimental.enable_op_determinism()` and the same devices.
+    `tf.config.experimental.enable_op_determinism()` and the same devices and threads.
 
     Args:
         model: built in `strategy.scope()`, with the accounting methods of `training/step.py`;
@@ -293,6 +293,7 @@ class _Run:
                 f"batch_size={self.config.batch_size}, but the run in {self.folder} has batches "
                 f"of {before}: it would resume at another example",
                 attempt=f"batch_size={before}"))
+        state = {"parts side by side": 1, **state}  # which older ones do not say
         changed = [f"{now} {name} instead of {state[name]}"
                    for name, now in self.parts.items() if state.get(name, now) != now]
         if changed:

@@ -272,7 +272,7 @@ def halves_of_step(strategy, config):
 def halves_of(strategy, rows):
     """Return into how many parts, computed side by side, a replica's batch of so many rows is
     divided: `HALVES` where `batches_at_once` has set this process to it, else 1."""
-    divides = cores.at_once() > 1 and strategy.num_replicas_in_sync == 1 and rows >= HALVES
+    divides = cores.at_once() > 1 and strategy.num_replicas_in_sync == 1 and (rows or 0) >= HALVES
     return HALVES if divides else 1
 
 

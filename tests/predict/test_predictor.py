@@ -141,17 +141,23 @@ def test_vectors_of_no_texts_have_their_width_and_type(loaded):
 def test_threads_change_nothing(model, loaded, monkeypatch):
     monkeypatch.setattr(character_batches, "BATCH_CHARACTERS", 40)
     texts = [text for number in range(12) for text in ("fine", "the dull film " * number, "end")]
-    one, three = loaded["embed"], bert_tf.Predictor(model, "embed", num_threads=3)
-    threads, ask = set(), three._ask
-    monkeypatch.setattr(three, "_ask", lambda batches: threads.add(
-        threading.get_ident()) or ask(batches))
-    done = []
-    np.testing.assert_array_equal(three(texts, done.append)["embedding"], one(texts)["embedding"])
-    assert len(threads - {threading.get_ident()}) == len(threads) > 1
+    one, two = loaded["embed"], bert_tf.Predictor(model, "embed", num_threads=2)
+    threads, ask, done = set(), two._ask, []
+    both = threading.Barrier(2)
+
+    def asked(batches):
+        if len(threads) < 2:  # the first one waits for another thread
+            threads.add(threading.get_ident())
+            both.wait(60)
+        return ask(batches)
+
+    monkeypatch.setattr(two, "_ask", asked)
+    np.testing.assert_array_equal(two(texts, done.append)["embedding"], one(texts)["embedding"])
+    assert threads and threading.get_ident() not in threads
     assert len(done) > 3 and sum(done) == len(texts)
-    monkeypatch.setattr(three, "_checked", lambda outputs: 1 / 0)
+    monkeypatch.setattr(two, "_checked", lambda outputs: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        three(texts)
+        two(texts)
 
 
 @pytest.mark.parametrize("wrong, strategy, message", [

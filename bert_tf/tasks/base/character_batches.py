@@ -10,20 +10,23 @@ from bert_tf.tokenization.texts import check_batch_size
 
 # Of the texts of a batch, padding counted: some 4,096 tokens of English, which keep the cores busy.
 BATCH_CHARACTERS = 1 << 14
-_OF_A_TOKEN = 8  # characters at most, by which the length of a truncated text is estimated
+_OF_A_TOKEN, _AT_MOST = 4, 8  # characters of a token, of most languages fewer
 
 
-def sizes_of(columns, window=None):
+def sizes_of(columns, window=None, added=0, least=0):
     """Return how much there is to compute of each row: int64 `[n]`, characters of its texts.
 
     Args:
         columns: one or two sequences of n texts each.
         window: tokens to which texts are truncated: of longer ones a part alone counts; None where
             all of them are read.
+        added: tokens that come to every row: special ones, those of a template.
+        least: tokens that a row counts for at least.
     """
-    most = np.iinfo(np.int64).max if window is None else window * _OF_A_TOKEN
-    return sum(np.minimum(np.array([len(text) for text in column], np.int64), most)
-               for column in columns)
+    most = np.iinfo(np.int64).max if window is None else window * _AT_MOST
+    sizes = sum(np.minimum(np.array([len(text) for text in column], np.int64), most)
+                for column in columns)
+    return np.maximum(sizes + _OF_A_TOKEN * added, _OF_A_TOKEN * least)
 
 
 def batches_by_length(sizes, batch_size=None, progress=False):

@@ -26,8 +26,8 @@ class Objective(OnEncoder, keras.Model):
     """
 
     loss_scales = {}  # {task: factor of its mean in the loss}, 1 where not named
-    # Whether the loss is one of all outputs of a batch together, no sum over examples; `outputs` is
-    # one tensor then, its first axis the examples.
+    # Whether the loss is one of all outputs of a batch together, no sum over examples; the first
+    # axis of `outputs` is the examples then, and with micro-batches it is one tensor.
     whole_batch_loss = False
     accuracies = ()  # Keras metrics, one a task, for `fit` and `evaluate`
 

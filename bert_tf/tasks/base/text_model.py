@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 
+from bert_tf import cores
+from bert_tf.data.processes import in_threads
 from bert_tf.models.families import as_encoder
 from bert_tf.tasks.base.character_batches import batches_by_length, sizes_of
 from bert_tf.tasks.base.objective import Objective
@@ -35,14 +37,14 @@ class TextModel(TakesText, Objective):
         self.config = self.encoder.config
 
     def outputs_by_length(self, columns, batch_size=None, compute=None, least=0):
-        """Yield `(rows, outputs)` of batches of texts of similar length.
+        """Return an iterator of `(rows, outputs)` of batches of texts of similar length.
 
         Args:
             columns: one or two lists or arrays of as many str.
             batch_size: texts of a batch. None: texts of 16,384 characters together, padding
                 counted: many short ones, whose calls cost more than they compute, few long ones.
             compute: function of a batch; None for what a call computes.
-            least: characters that a text counts for at least.
+            least: tokens that a text counts for at least.
 
         Raises:
             UsageError: the model takes no text, or `batch_size` is below 1.
@@ -51,7 +53,10 @@ class TextModel(TakesText, Objective):
         compute = compute or self.predict_on_batch
         columns = [np.array(column, object) for column in columns]
         window = self.preprocessor.seq_length if self.preprocessor.long == "head" else None
-        sizes = np.maximum(sizes_of(columns, window), least)
-        for rows in batches_by_length(sizes, batch_size):
+        sizes = sizes_of(columns, window, self.preprocessor.num_special(len(columns)), least)
+
+        def outputs(rows):
             batch = tuple(column[rows] for column in columns)
-            yield rows, compute(batch if len(batch) > 1 else batch[0])
+            return compute(batch if len(batch) > 1 else batch[0])
+
+        return in_threads(batches_by_length(sizes, batch_size), outputs, cores.at_once())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sentiment import config, tokenizer
 
+from bert_tf import cores
 from bert_tf.tasks.base import character_batches
 from bert_tf.tasks.base.character_batches import batches_by_length, sizes_of
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -32,12 +33,17 @@ def test_what_is_truncated_does_not_count():
     assert sizes_of(columns).tolist() == [1001, 1001]
 
 
+def test_tokens_that_come_to_texts_count():
+    assert sizes_of([["", "a" * 30]], added=2).tolist() == [8, 38]
+    assert sizes_of([["", "a" * 30]], added=2, least=5).tolist() == [20, 38]
+
+
 @pytest.mark.parametrize("name, batches, rows", [
-    ("embed", 3, 14), ("queries", 8, 5), ("sparse", 2, 32), ("scores", 6, 7)])
+    ("embed", 3, 14), ("queries", 10, 4), ("sparse", 2, 32), ("scores", 5, 8)])
 def test_models_read_by_characters(name, batches, rows, monkeypatch, eager):
-    """But of weights of all tokens 32 texts; queries of a letter count for all they are filled to.
-    """
-    monkeypatch.setattr(character_batches, "BATCH_CHARACTERS", 42)
+    """And by special tokens; but of weights of all tokens 32 texts. Queries of a letter count for
+    all they are filled to."""
+    monkeypatch.setattr(character_batches, "BATCH_CHARACTERS", 154)
     make, call = CALLS[name]
     model = make(config(num_hidden_layers=1), seed=1, preprocessor=TextPreprocessor(
         tokenizer(), 16, pair=name == "scores"), **(
@@ -53,6 +59,16 @@ def test_models_read_by_characters(name, batches, rows, monkeypatch, eager):
             assert one == pytest.approx(other, abs=1e-5)
         else:
             np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_batches_side_by_side_give_the_same(monkeypatch):
+    """In a process that trains on a CPU."""
+    model = SentenceEmbedder(config(num_hidden_layers=1), seed=1, preprocessor=TextPreprocessor(
+        tokenizer(), 16))
+    texts = ["fine " * (number % 9) for number in range(60)]
+    alone = model.embed(texts, batch_size=4)
+    monkeypatch.setattr(cores, "at_once", lambda: 3)
+    np.testing.assert_array_equal(model.embed(texts, batch_size=4), alone)
 
 
 def _rows(batch):
