@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from faults.kill_and_resume import read_metrics
 
+from bert_tf import cores
 from bert_tf.errors import BertTfError, UnavailableError, UsageError
 from bert_tf.storage import disk, files
 from bert_tf.training import checkpoint, loop
@@ -59,14 +60,18 @@ def judge_and_stop(model):
 
 @pytest.mark.parametrize("more", [
     {"strategy": "one_device", "accumulate_steps": 1},
+    pytest.param({"strategy": "one_device", "accumulate_steps": 1, "halves": True},
+                 marks=pytest.mark.long),
     pytest.param({"optimizer": "muon", "ema_decay": 0.9}, marks=pytest.mark.long),
     pytest.param({"dtype": "bfloat16", "task": "replaced_tokens"}, marks=pytest.mark.long)])
-def test_stopped_run_equals_the_undisturbed_one(tiny, more, request):
+def test_stopped_run_equals_the_undisturbed_one(tiny, more, request, monkeypatch):
     """SIGTERM saves and says so; the same call goes on to the same bytes, logs included; the best
-    evaluation, its weights and patience are the same, too."""
-    if "strategy" in more:
-        request.getfixturevalue("eager")
+    evaluation, its weights and patience are the same, too. So it is in halves side by side."""
     options = {**OPTIONS, **more}
+    if options.pop("halves", False):
+        monkeypatch.setattr(cores, "at_once", lambda: 2)
+    elif "strategy" in more:
+        request.getfixturevalue("eager")
     whole, result = tiny.train("whole", **options)
     assert (result["step"], result["best"]["step"]) == (6, 2)
     stopping = StoppingInput(tiny.input(), 2)
