@@ -57,8 +57,10 @@ def train_step(config, dtype, batches, gradient_checkpointing=False):
     from bert_tf.training.step import initial_loss_scale, make_train_step
     from bert_tf.training.strategy import HALVES, make_batches, make_strategy
 
-    cores.batches_at_once(cores.usable(), HALVES)
-    settings = TrainConfig(batch_size=len(batches[0]["input_mask"]), dtype=dtype)
+    if not gradient_checkpointing:
+        cores.batches_at_once(cores.usable(), HALVES)
+    settings = TrainConfig(batch_size=len(batches[0]["input_mask"]), dtype=dtype,
+                           gradient_checkpointing=gradient_checkpointing)
     strategy = make_strategy(settings.strategy)
     with strategy.scope():
         model = Pretrainer(ModelConfig.from_dict(config), sentence_task=None,

@@ -38,8 +38,8 @@ class AdaptResult(typing.NamedTuple):
 def adapt(config):
     """Do an adaptation, or what is missing of it.
 
-    TensorFlow's ops are deterministic from then on in this process and have fewer threads on a CPU,
-    for batches are computed in halves side by side, where anything is trained.
+    TensorFlow's ops are deterministic from then on in this process and may have fewer threads on a
+    CPU, for halves of a batch side by side: see docs/performance.md, where anything is trained.
 
     Args:
         config: `AdaptConfig`, or its fields as keyword arguments.

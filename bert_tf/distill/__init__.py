@@ -34,8 +34,8 @@ class DistillResult(typing.NamedTuple):
 def distill(config):
     """Do a distillation, or what is missing of it.
 
-    TensorFlow's ops are deterministic from then on in this process and have fewer threads on a CPU,
-    for batches are computed in halves side by side.
+    TensorFlow's ops are deterministic from then on in this process and may have fewer threads on a
+    CPU, for halves of a batch side by side: see docs/performance.md.
 
     Args:
         config: `DistillConfig`, or its fields as keyword arguments.

@@ -38,8 +38,8 @@ class FinetuneResult(typing.NamedTuple):
 def finetune(config):
     """Do a fine-tuning, or what is missing of it.
 
-    TensorFlow's ops are deterministic from then on in this process and have fewer threads on a CPU,
-    for batches are computed in halves side by side.
+    TensorFlow's ops are deterministic from then on in this process and may have fewer threads on a
+    CPU, for halves of a batch side by side: see docs/performance.md.
 
     Args:
         config: `FinetuneConfig`, or its fields as keyword arguments.

@@ -36,8 +36,8 @@ class PretrainResult(typing.NamedTuple):
 def pretrain(config):
     """Do a pre-training run, or what is missing of it.
 
-    TensorFlow's ops are deterministic from then on in this process and have fewer threads on a CPU,
-    for batches are computed in halves side by side.
+    TensorFlow's ops are deterministic from then on in this process and may have fewer threads on a
+    CPU, for halves of a batch side by side: see docs/performance.md.
 
     Args:
         config: `PretrainConfig`, or its fields as keyword arguments.

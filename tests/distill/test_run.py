@@ -25,7 +25,7 @@ from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training import loop
+from bert_tf.training import loop, step
 
 
 def arguments(folder, *words, teacher="embedder", name="run"):
@@ -97,12 +97,14 @@ def test_a_stopped_run_ends_with_the_same_bytes(folder, monkeypatch, eager):
 @pytest.mark.long
 def test_similarities_are_those_of_the_whole_batch(folder, monkeypatch):
     monkeypatch.setattr(run_module, "export_saved_model", lambda run, export: export)
-    found = []
+    found, parts, part_of = [], [], step._part_of
+    monkeypatch.setattr(step, "_part_of", lambda *given: parts.append(given) or part_of(*given))
     for name, devices, at_once in (("one", "1", 1), ("two", "2", 1), ("halves", "1", 2)):
         monkeypatch.setattr(cores, "at_once", lambda count=at_once: count)
         distill.main(arguments(folder, "--static", "--num_devices", devices, name=name))
         lines = map(json.loads, files.read_lines(str(folder / name / "metrics.jsonl")))
         found.append([line["loss"] for line in lines])
+        assert bool(parts) == (at_once > 1)
     assert len(found[0]) >= 10
     for others in found[1:]:
         np.testing.assert_allclose(found[0], others, rtol=1e-4)

@@ -18,7 +18,9 @@ from bert_tf.storage import disk, files
 from bert_tf.training import checkpoint, loop
 from bert_tf.training.best import best_weights
 from bert_tf.training.checkpoint import Checkpoints
+from bert_tf.training.config import TrainConfig
 from bert_tf.training.signals import StopRequest
+from bert_tf.training.step import halves_of_step
 
 # The first evaluation of a falling loss is the "best": patience ends the run after step 6.
 OPTIONS = {"train_steps": 8, "checkpoint_every": 3, "dropout": 0.1, "accumulate_steps": 2,
@@ -68,8 +70,10 @@ def test_stopped_run_equals_the_undisturbed_one(tiny, more, request, monkeypatch
     """SIGTERM saves and says so; the same call goes on to the same bytes, logs included; the best
     evaluation, its weights and patience are the same, too. So it is in halves side by side."""
     options = {**OPTIONS, **more}
-    if options.pop("halves", False):
+    halves = options.pop("halves", False)
+    if halves:
         monkeypatch.setattr(cores, "at_once", lambda: 2)
+        assert halves_of_step(tf.distribute.get_strategy(), TrainConfig(batch_size=16)) == 2
     elif "strategy" in more:
         request.getfixturevalue("eager")
     whole, result = tiny.train("whole", **options)

@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import itertools
+import threading
 import types
 import warnings
 
@@ -22,6 +23,7 @@ from bert_tf.tokenization.morphemes import pretokenize
 _SCALARS = (str, bytes, int, float, type(None))
 # Whether a step of Keras' runs, whose text is analysed: analysing it again would change some.
 _in_step = contextvars.ContextVar("in_step", default=False)
+_making = threading.RLock()  # of the module: models are copied
 
 
 class TakesText:
@@ -134,7 +136,8 @@ class TakesText:
 
     def make_predict_function(self, force=False):
         """See Keras."""
-        return super().make_predict_function(force or self._reads_anew("predict"))
+        with _making:  # of threads none is to take a function that another one is about to replace
+            return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
         """Return whether the preprocessor, its options or the ranks of what is given changed since

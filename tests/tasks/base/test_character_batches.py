@@ -1,7 +1,10 @@
 """Which texts share a batch, by their characters or by their number."""
 
+import threading
+
 import numpy as np
 import pytest
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from sentiment import config, tokenizer
 
 from bert_tf import cores
@@ -62,13 +65,38 @@ def test_models_read_by_characters(name, batches, rows, monkeypatch, eager):
 
 
 def test_batches_side_by_side_give_the_same(monkeypatch):
-    """In a process that trains on a CPU."""
-    model = SentenceEmbedder(config(num_hidden_layers=1), seed=1, preprocessor=TextPreprocessor(
-        tokenizer(), 16))
-    texts = ["fine " * (number % 9) for number in range(60)]
-    alone = model.embed(texts, batch_size=4)
-    monkeypatch.setattr(cores, "at_once", lambda: 3)
-    np.testing.assert_array_equal(model.embed(texts, batch_size=4), alone)
+    """In a process that trains on a CPU; and none by the graph of how texts were read before."""
+    reads = [TextPreprocessor(tokenizer(), length) for length in (16, 6)]
+    model = SentenceEmbedder(config(num_hidden_layers=1), seed=1, preprocessor=reads[0])
+    texts, alone = ["fine " * (number % 9) for number in range(60)], []
+    for model.preprocessor in reads:
+        alone.append(model.embed(texts, batch_size=30))
+    assert np.abs(alone[0] - alone[1]).max() > 0.01
+    predict, make = model.predict_on_batch, TensorFlowTrainer.make_predict_function
+    asked, making, answered = [], threading.Event(), threading.Event()
+
+    def after_the_first(batch):
+        asked.append(threading.get_ident())
+        if len(asked) % 2:
+            return predict(batch)
+        making.wait(60)
+        found = predict(batch)
+        answered.set()
+        return found
+
+    def make_late(trainer, force=False):
+        if force:  # while the second thread asks for the function; it cannot have it yet
+            making.set()
+            assert not answered.wait(0.2)
+        return make(trainer, force)
+
+    monkeypatch.setattr(cores, "at_once", lambda: 2)
+    monkeypatch.setattr(model, "predict_on_batch", after_the_first)
+    monkeypatch.setattr(TensorFlowTrainer, "make_predict_function", make_late)
+    for model.preprocessor, expected in zip(reads, alone, strict=True):
+        making.clear(), answered.clear()
+        np.testing.assert_allclose(model.embed(texts, batch_size=30), expected, atol=1e-6)
+    assert len(asked) == 4 and len(set(asked[:2])) == len(set(asked[2:])) == 2
 
 
 def _rows(batch):
