@@ -6,7 +6,10 @@ import gzip
 import os
 import pathlib
 import random
+import signal
 
+# Begun in the background of a script the tests would ignore Ctrl-C, which some of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Each process of the tests has a core; more threads would wait for each other's.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")

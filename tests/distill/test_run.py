@@ -99,9 +99,10 @@ def test_similarities_are_those_of_the_whole_batch(folder, monkeypatch):
     monkeypatch.setattr(run_module, "export_saved_model", lambda run, export: export)
     found, parts, part_of = [], [], step._part_of
     monkeypatch.setattr(step, "_part_of", lambda *given: parts.append(given) or part_of(*given))
-    for name, devices, at_once in (("one", "1", 1), ("two", "2", 1), ("halves", "1", 2)):
+    for name, strategy, at_once in (("one", "one_device", 1), ("two", "mirrored", 1),
+                                    ("halves", "one_device", 2)):
         monkeypatch.setattr(cores, "at_once", lambda count=at_once: count)
-        distill.main(arguments(folder, "--static", "--num_devices", devices, name=name))
+        distill.main(arguments(folder, "--static", "--strategy", strategy, name=name))
         lines = map(json.loads, files.read_lines(str(folder / name / "metrics.jsonl")))
         found.append([line["loss"] for line in lines])
         assert bool(parts) == (at_once > 1)
