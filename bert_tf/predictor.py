@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.data.processes import in_threads
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import SERVED, find_model
@@ -67,7 +67,7 @@ class Predictor:
             raise UsageError(explain(f"dtype={dtype!r} of the SavedModel {model}",
                                      attempt="an export with that dtype"))
         if num_threads is None:
-            num_threads = 1 if strategy else cores.at_once()
+            num_threads = 1 if strategy else side_by_side.at_once()
         if num_threads < 1 or (num_threads > 1 and strategy):
             raise UsageError(explain(f"num_threads={num_threads}", "1 with a strategy" if strategy
                                      else "at least 1"))

@@ -13,9 +13,9 @@ from bert_tf.cli import COMMANDS
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
 GROUND = {"config", "cores", "fields", "family_defaults", "presets", "errors", "shapes", "storage",
-          "randomness", "options", "without_keras"}
+          "randomness", "options", "side_by_side", "without_keras"}
 LIGHT = {"config", "cores", "fields", "family_defaults", "presets", "errors", "storage", "shapes",
-         "cli", "options", "without_keras"}
+         "cli", "options", "side_by_side", "without_keras"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},

@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 import tqdm
 
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.data.processes import in_threads
 from bert_tf.data.task_input import Features, Ragged, in_order
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
@@ -97,7 +97,7 @@ def teacher_outputs(teacher, features, folder):
                 continue
             found = None
             batches = in_order(part, _BATCH_TOKENS, teacher.config.padding_id)
-            with contextlib.closing(in_threads(batches, ask, cores.at_once())) as answered:
+            with contextlib.closing(in_threads(batches, ask, side_by_side.at_once())) as answered:
                 for (rows, _), values in answered:
                     if found is None:
                         found = np.zeros((len(part), values.shape[1]), np.float32)

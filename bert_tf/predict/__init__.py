@@ -13,7 +13,7 @@ With --runner beam Apache Beam does the work, by --num_processes workers; what f
 Beam's own flags.
 """
 
-from bert_tf import cli, cores
+from bert_tf import cli, cores, side_by_side
 from bert_tf.options import takes
 from bert_tf.predict.config import PredictConfig
 from bert_tf.storage import locks
@@ -51,7 +51,8 @@ def main(argv=None):
     arguments, beam_options = cli.with_beam_options(_parser(), argv)
     config = PredictConfig(**arguments, beam_options=beam_options)
     if config.num_processes == 1 and config.runner == "local":
-        cores.batches_at_once(cores.usable())  # here: a program that calls `predict` has its own
+        # Here: a program that calls `predict` has threads of its own.
+        side_by_side.batches_at_once(cores.usable())
     made = predict(config)
 
     from bert_tf.finetune.results import shown

@@ -6,7 +6,7 @@ import sys
 
 import tqdm
 
-from bert_tf import cores
+from bert_tf import cores, side_by_side
 from bert_tf.data.processes import in_order
 from bert_tf.predict.progress import count_rows
 from bert_tf.predict.work import load
@@ -81,5 +81,5 @@ def _start_process(work, groups, is_pinned, taken):
         taken.value += 1
     if is_pinned:
         os.sched_setaffinity(0, group)
-    cores.batches_at_once(len(group))
+    side_by_side.batches_at_once(len(group))
     _start(work, load(work.options), None)

@@ -9,7 +9,7 @@ import contextlib
 
 import tensorflow as tf
 
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.randomness import draw_at
 from bert_tf.training.strategy import HALVES, next_batches
 
@@ -272,8 +272,8 @@ def halves_of_step(strategy, config):
 def halves_of(strategy, rows):
     """Return into how many parts, computed side by side, a replica's batch of so many rows is
     divided: `HALVES` where `batches_at_once` has set this process to it, else 1."""
-    divides = cores.at_once() > 1 and strategy.num_replicas_in_sync == 1 and (rows or 0) >= HALVES
-    return HALVES if divides else 1
+    divides = side_by_side.at_once() > 1 and strategy.num_replicas_in_sync == 1
+    return HALVES if divides and (rows or 0) >= HALVES else 1
 
 
 def _of_first_replica(strategy, values):

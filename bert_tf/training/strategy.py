@@ -6,7 +6,7 @@ import os
 
 import tensorflow as tf
 
-from bert_tf import cores
+from bert_tf import cores, side_by_side
 from bert_tf.errors import (
     BertTfError,
     LostWorkerError,
@@ -117,7 +117,7 @@ def command_strategy(options):
     for_memory = ((getattr(options, "accumulate_steps", None) or 1) > 1
                   or getattr(options, "gradient_checkpointing", False))
     if options.strategy != "multi_worker" and options.num_devices == 1 and not for_memory:
-        cores.batches_at_once(cores.usable(), HALVES)
+        side_by_side.batches_at_once(cores.usable(), HALVES)
     strategy = make_strategy(options.strategy, options.num_devices)
     if is_chief(strategy):
         print(f"devices: {devices(strategy)}")

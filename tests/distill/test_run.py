@@ -12,7 +12,7 @@ from sentiment import config, examples
 from teachers import embedder
 from tiny_model import only_signatures
 
-from bert_tf import cli, cores, distill
+from bert_tf import cli, distill, side_by_side
 from bert_tf.distill import run as run_module
 from bert_tf.distill import teacher as teacher_module
 from bert_tf.distill.complete import complete
@@ -101,7 +101,7 @@ def test_similarities_are_those_of_the_whole_batch(folder, monkeypatch):
     monkeypatch.setattr(step, "_part_of", lambda *given: parts.append(given) or part_of(*given))
     for name, strategy, at_once in (("one", "one_device", 1), ("two", "mirrored", 1),
                                     ("halves", "one_device", 2)):
-        monkeypatch.setattr(cores, "at_once", lambda count=at_once: count)
+        monkeypatch.setattr(side_by_side, "at_once", lambda count=at_once: count)
         distill.main(arguments(folder, "--static", "--strategy", strategy, name=name))
         lines = map(json.loads, files.read_lines(str(folder / name / "metrics.jsonl")))
         found.append([line["loss"] for line in lines])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.errors import BertTfError, LostWorkerError, UsageError
 from bert_tf.training import step as step_module
 from bert_tf.training import strategy
@@ -64,7 +64,7 @@ def test_halves_side_by_side_change_nothing(tiny, more, monkeypatch, request):
         request.getfixturevalue("eager")
     options = {"train_steps": 2, "dropout": 0.1, "eval_examples": 40, "schedule": 1e-3, **more}
     one, whole = tiny.train("one", "one_device", **options)
-    monkeypatch.setattr(cores, "at_once", lambda: 8)
+    monkeypatch.setattr(side_by_side, "at_once", lambda: 8)
     sizes, part_of = [], step_module._part_of
     monkeypatch.setattr(step_module, "_part_of", lambda batch, index, size: sizes.append(
         (index, size)) or part_of(batch, index, size))

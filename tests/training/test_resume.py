@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from faults.kill_and_resume import read_metrics
 
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.errors import BertTfError, UnavailableError, UsageError
 from bert_tf.storage import disk, files
 from bert_tf.training import checkpoint, loop
@@ -72,7 +72,7 @@ def test_stopped_run_equals_the_undisturbed_one(tiny, more, request, monkeypatch
     options = {**OPTIONS, **more}
     halves = options.pop("halves", False)
     if halves:
-        monkeypatch.setattr(cores, "at_once", lambda: 2)
+        monkeypatch.setattr(side_by_side, "at_once", lambda: 2)
         assert halves_of_step(tf.distribute.get_strategy(), TrainConfig(batch_size=16)) == 2
     elif "strategy" in more:
         request.getfixturevalue("eager")

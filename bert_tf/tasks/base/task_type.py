@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.data.processes import in_threads
 from bert_tf.data.task_input import in_order
 from bert_tf.errors import UsageError, explain
@@ -215,7 +215,7 @@ class TaskType:
         tasks = ((rows, batch, self._function(model, {name: batch[name] for name in names}))
                  for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id))
         with progress_bar(len(features)) as bar, contextlib.closing(
-                in_threads(tasks, compute, cores.at_once())) as computed:
+                in_threads(tasks, compute, side_by_side.at_once())) as computed:
             for (rows, batch, _), outputs in computed:
                 yield rows, outputs, batch
                 bar.update(len(rows))

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.data.processes import in_threads
 from bert_tf.models.families import as_encoder
 from bert_tf.tasks.base.character_batches import batches_by_length, sizes_of
@@ -59,4 +59,4 @@ class TextModel(TakesText, Objective):
             batch = tuple(column[rows] for column in columns)
             return compute(batch if len(batch) > 1 else batch[0])
 
-        return in_threads(batches_by_length(sizes, batch_size), outputs, cores.at_once())
+        return in_threads(batches_by_length(sizes, batch_size), outputs, side_by_side.at_once())

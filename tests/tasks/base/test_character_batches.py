@@ -7,7 +7,7 @@ import pytest
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from sentiment import config, tokenizer
 
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.tasks.base import character_batches
 from bert_tf.tasks.base.character_batches import batches_by_length, sizes_of
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -90,7 +90,7 @@ def test_batches_side_by_side_give_the_same(monkeypatch):
             assert not answered.wait(0.2)
         return make(trainer, force)
 
-    monkeypatch.setattr(cores, "at_once", lambda: 2)
+    monkeypatch.setattr(side_by_side, "at_once", lambda: 2)
     monkeypatch.setattr(model, "predict_on_batch", after_the_first)
     monkeypatch.setattr(TensorFlowTrainer, "make_predict_function", make_late)
     for model.preprocessor, expected in zip(reads, alone, strict=True):

@@ -13,7 +13,7 @@ from harness import mirrored
 from text_models import CONFIG
 
 import bert_tf
-from bert_tf import cores
+from bert_tf import side_by_side
 from bert_tf.data.tables import BadRow
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import BertTfError, UsageError
@@ -55,7 +55,7 @@ def test_halves_equal_the_whole_batch(whole, is_eager, monkeypatch, request):
     """Computed side by side, and compared as one batch."""
     if is_eager:
         request.getfixturevalue("eager")
-    monkeypatch.setattr(cores, "at_once", lambda: 2)
+    monkeypatch.setattr(side_by_side, "at_once", lambda: 2)
     parts, part_of = [], step._part_of
     monkeypatch.setattr(step, "_part_of", lambda batch, index, size: parts.append(
         (index, size)) or part_of(batch, index, size))
