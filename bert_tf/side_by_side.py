@@ -1,4 +1,4 @@
-"""How many batches this process computes side by side on a CPU."""
+"""Batches that this process computes side by side on a CPU, and TensorFlow's threads for them."""
 
 import os
 
@@ -6,8 +6,8 @@ _BATCHES = 8  # that are computed side by side at most: each takes memory of its
 _at_once, _threads = 1, None  # batches, and threads of TensorFlow as they were set for them
 
 
-def batches_at_once(count, most=_BATCHES):
-    """Have TensorFlow compute batches side by side, each on a core, and return how many.
+def set_threads(count, most=_BATCHES):
+    """Set TensorFlow's threads to batches side by side, each on a core; return how many batches.
 
     That is quicker than all cores at one batch, whose parts have to be handed over and waited for.
     Further cores than `most` take parts of them all: their threads, which TensorFlow has once in a
@@ -44,5 +44,5 @@ def batches_at_once(count, most=_BATCHES):
 
 
 def at_once():
-    """Return how many batches this process computes side by side: what `batches_at_once` gave."""
+    """Return how many batches this process computes side by side: what `set_threads` gave."""
     return _at_once

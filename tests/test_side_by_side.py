@@ -20,7 +20,7 @@ def test_batches_have_cores_of_their_own(
     else:
         monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", asked)
     for _ in range(2):  # a training, and another one
-        assert side_by_side.batches_at_once(count) == side_by_side.at_once() == batches
+        assert side_by_side.set_threads(count) == side_by_side.at_once() == batches
         assert set_to == [0 if threads is None else threads]
 
 
@@ -28,7 +28,7 @@ def test_threads_that_a_program_has_set_stay(monkeypatch):
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     set_to = fake_threads(monkeypatch)
     set_to[0] = 3
-    assert side_by_side.batches_at_once(8) == side_by_side.at_once() == 1 and set_to == [3]
+    assert side_by_side.set_threads(8) == side_by_side.at_once() == 1 and set_to == [3]
 
 
 def fake_threads(monkeypatch, gpus=0, at_work=False):

@@ -58,7 +58,7 @@ def train_step(config, dtype, batches, gradient_checkpointing=False):
     from bert_tf.training.strategy import HALVES, make_batches, make_strategy
 
     if not gradient_checkpointing:
-        side_by_side.batches_at_once(cores.usable(), HALVES)
+        side_by_side.set_threads(cores.usable(), HALVES)
     settings = TrainConfig(batch_size=len(batches[0]["input_mask"]), dtype=dtype,
                            gradient_checkpointing=gradient_checkpointing)
     strategy = make_strategy(settings.strategy)
@@ -97,6 +97,6 @@ def embedder(model, dtype):
     """
     import bert_tf
 
-    num_threads = side_by_side.batches_at_once(cores.usable())
+    num_threads = side_by_side.set_threads(cores.usable())
     predictor = bert_tf.Predictor(model, "embed", num_threads=num_threads)
     return lambda texts, batch_size: predictor(texts)[predictor.vector]

@@ -38,8 +38,8 @@ class AdaptResult(typing.NamedTuple):
 def adapt(config):
     """Do an adaptation, or what is missing of it.
 
-    TensorFlow's ops are deterministic from then on in this process and may have fewer threads on a
-    CPU, for halves of a batch side by side: see docs/performance.md, where anything is trained.
+    Where anything is trained TensorFlow's ops are deterministic from then on in this process and
+    may have fewer threads on a CPU, for halves of a batch side by side: see docs/performance.md.
 
     Args:
         config: `AdaptConfig`, or its fields as keyword arguments.

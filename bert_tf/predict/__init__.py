@@ -52,7 +52,7 @@ def main(argv=None):
     config = PredictConfig(**arguments, beam_options=beam_options)
     if config.num_processes == 1 and config.runner == "local":
         # Here: a program that calls `predict` has threads of its own.
-        side_by_side.batches_at_once(cores.usable())
+        side_by_side.set_threads(cores.usable())
     made = predict(config)
 
     from bert_tf.finetune.results import shown

@@ -81,5 +81,5 @@ def _start_process(work, groups, is_pinned, taken):
         taken.value += 1
     if is_pinned:
         os.sched_setaffinity(0, group)
-    side_by_side.batches_at_once(len(group))
+    side_by_side.set_threads(len(group))
     _start(work, load(work.options), None)

@@ -271,7 +271,7 @@ def halves_of_step(strategy, config):
 
 def halves_of(strategy, rows):
     """Return into how many parts, computed side by side, a replica's batch of so many rows is
-    divided: `HALVES` where `batches_at_once` has set this process to it, else 1."""
+    divided: `HALVES` where `set_threads` has set this process to it, else 1."""
     divides = side_by_side.at_once() > 1 and strategy.num_replicas_in_sync == 1
     return HALVES if divides and (rows or 0) >= HALVES else 1
 

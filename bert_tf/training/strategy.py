@@ -106,7 +106,7 @@ def command_strategy(options):
     """Make the strategy of a command that trains; the chief prints what trains.
 
     One replica on a processor computes the halves of a batch side by side, unless memory is to be
-    saved: TensorFlow's threads are set for it, see `batches_at_once`.
+    saved: TensorFlow's threads are set for it, see `set_threads`.
 
     Args:
         options: have `strategy` and `num_devices`, for `make_strategy`; may have
@@ -117,7 +117,7 @@ def command_strategy(options):
     for_memory = ((getattr(options, "accumulate_steps", None) or 1) > 1
                   or getattr(options, "gradient_checkpointing", False))
     if options.strategy != "multi_worker" and options.num_devices == 1 and not for_memory:
-        side_by_side.batches_at_once(cores.usable(), HALVES)
+        side_by_side.set_threads(cores.usable(), HALVES)
     strategy = make_strategy(options.strategy, options.num_devices)
     if is_chief(strategy):
         print(f"devices: {devices(strategy)}")

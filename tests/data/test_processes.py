@@ -12,7 +12,7 @@ from bert_tf.data.processes import in_order, in_threads
 # As users write them: nothing keeps a process that imports it from doing it all again.
 SCRIPT = """\
 import concurrent.futures, sys
-from bert_tf.data.processes import in_order, in_threads
+from bert_tf.data.processes import in_order
 print("begins")
 def work(number):
     return [found for _, found in in_order([(number,), (-5,)], abs, int, (), 2, "worked")]

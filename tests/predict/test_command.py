@@ -305,7 +305,7 @@ def test_the_command_alone_sets_how_many_batches_are_computed_at_once(
         model, write_file, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(bert_tf.predict.work, "Predictor", lambda *arguments: Tagger())
-    monkeypatch.setattr(side_by_side, "batches_at_once", asked.append)
+    monkeypatch.setattr(side_by_side, "set_threads", asked.append)
     path, out = write_file("a.conll", "Ann\tB-PER\n"), tmp_path / "out"  # refused once it is loaded
     assert run(model, path, out) == run(model, path, out, "--num_processes", "2") == 2
     with pytest.raises(UsageError, match="words with their tags"):

@@ -50,7 +50,7 @@ def test_halves_of_a_batch_are_for_one_replica_on_this_machine(options, asked, m
     """Nor where memory is to be saved."""
     calls = []
     monkeypatch.setattr(cores, "usable", lambda: 3)
-    monkeypatch.setattr(side_by_side, "batches_at_once", lambda *given: calls.append(given))
+    monkeypatch.setattr(side_by_side, "set_threads", lambda *given: calls.append(given))
     one = tf.distribute.OneDeviceStrategy("CPU:0")
     monkeypatch.setattr(strategy, "make_strategy", lambda *given: one)
     strategy.command_strategy(types.SimpleNamespace(**{
