@@ -78,7 +78,7 @@ class DecoupledOptimizer(keras.optimizers.Optimizer):
 
     def update_step(self, gradient, variable, learning_rate):
         """Update one variable from its reduced gradient. See Keras."""
-        self._update(gradient, variable, *self._factors(learning_rate))
+        self._update_after(gradient, variable, *self._factors(learning_rate))
 
     def apply_reduced(self, strategy, gradients, variables):
         """Update `variables` once from gradients that are already summed and clipped.
@@ -95,9 +95,15 @@ class DecoupledOptimizer(keras.optimizers.Optimizer):
         for gradient, variable in zip(gradients, variables, strict=True):
             strategy.extended.update(
                 variable.value,
-                lambda local, gradient, *factors: self._update(gradient, local, *factors),
+                lambda local, gradient, *factors: self._update_after(gradient, local, *factors),
                 args=(gradient, *factors), group=False)
         self.iterations.assign_add(1)
+
+    def _update_after(self, gradient, variable, *factors):
+        """Update a variable, computing nothing of it before its gradient is there: TensorFlow would
+        decay all weights as a step begins, and hold them beside the old ones until it ends."""
+        with tf.control_dependencies([gradient]):
+            self._update(gradient, variable, *factors)
 
     def _apply_weight_decay(self, variables):
         """Do nothing: Keras would decay here by its own exclusions; `_update` does it by ours."""
