@@ -71,19 +71,24 @@ class Measure:
         return {name: metrics[f"masked_lm_{name}"] for name in ("loss", "accuracy")}
 
 
-def train_peer(arguments, folder, run, text_run, measure):
-    """Train the peer and write its folder as one of ours, for the picture."""
-    windows = os.path.join(folder, "rows.npy")
-    np.save(windows, rows_of(text_run))
+def run_peer(arguments, run, vocab_size, *options):
+    """Have the peer train in the folder `run` on what `rows.npy` beside it holds; its outcome."""
+    folder = arguments.folder
     subprocess.run([
         arguments.hf_python, os.path.join(HERE, "peers", "hf_pretraining.py"),
-        "--windows", windows, "--vocab", os.path.join(folder, "vocab", "vocab.txt"),
-        "--vocab_size", str(text_run.final_configs()[0].vocab_size),
+        "--windows", os.path.join(folder, "rows.npy"),
+        "--vocab", os.path.join(folder, "vocab", "vocab.txt"), "--vocab_size", str(vocab_size),
         "--layers", str(arguments.layers), "--hidden_size", str(arguments.hidden_size),
         "--minutes", str(arguments.minutes), "--dtype", arguments.peer_dtype,
-        "--probe", str(arguments.probe),
-        "--output_dir", run], check=True, stdout=sys.stderr)
-    outcome = files.read_json(os.path.join(run, "outcome.json"))
+        "--clock", arguments.clock, "--probe", str(arguments.probe),
+        "--output_dir", run, *options], check=True, stdout=sys.stderr)
+    return files.read_json(os.path.join(run, "outcome.json"))
+
+
+def train_peer(arguments, folder, run, text_run, measure):
+    """Train the peer and write its folder as one of ours, for the picture."""
+    np.save(os.path.join(folder, "rows.npy"), rows_of(text_run))
+    outcome = run_peer(arguments, run, text_run.final_configs()[0].vocab_size)
     losses = [measure(os.path.join(run, f"step_{each['step']}")) for each in outcome["saved"]]
     made = files.read_json(text_run.path("data", "manifest.json"))
     tokens = COMMON["batch_size"] * made["splits"]["train"]["mean_tokens"]
@@ -119,7 +124,7 @@ def main():
     parser.add_argument("--folder", required=True, help="where the runs stay")
     parser.add_argument("--output",
                         help="JSON file (default: benchmarks/results/pretraining_peer.json)")
-    parser.set_defaults(clock="wall")  # of `pretraining_budget.train`; the peer knows no other
+    parser.set_defaults(clock="wall")
     arguments = parser.parse_args()
     ours = arguments.ours or arguments.minutes / 2
     folder, strategy = arguments.folder, make_strategy(COMMON["strategy"], 1)
