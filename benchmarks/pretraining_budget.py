@@ -6,8 +6,8 @@ A vocabulary of 8,000 is learned once from the first `--lines` lines, each a doc
 Every row is a model of `--layers` of `--hidden_size` (ReLU, no dropout) that predicts masked tokens
 of full rows of `--max_seq_length`, 2,048 tokens a step. A row has as many steps as its own speed,
 measured first, allows in `--minutes` of training; `--clock cpu` counts processor time instead, for
-a machine that others use as well. All rows but those that say so are measured on the same masked
-tokens.
+a machine that others use as well. All are measured on the same masked tokens of held-out rows of
+whole sentences.
 """
 
 import argparse
@@ -24,9 +24,11 @@ from speed.report import Targets, finish
 
 from bert_tf import learn_vocab
 from bert_tf.config import ModelConfig
+from bert_tf.load import from_pretrained
 from bert_tf.pretrain.complete import complete
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
+from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.memory import let_go
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import initial_loss_scale, make_train_step
@@ -41,6 +43,7 @@ COMMON = {"objective": "mlm", "format": "full_sentences", "split": "none", "max_
           "checkpoint_every": 10**9, "checkpoint_minutes": 0}
 _MODERN = {"norm_position": "pre", "feed_forward": "gated", "use_bias": False,
            "relative_position": "rotary", "position_embedding": "none"}
+_MODERNBERT = {"family": "modernbert", "feed_forward": "gated", "hidden_act": "gelu"}
 _WIDER = {"initializer_range": 0.06}
 # Flags that differ from COMMON; `model`: fields that differ from SIZES; `shallow`: the fraction of
 # the time for a model of half the layers, which are then stacked.
@@ -64,11 +67,11 @@ ROWS = {
     "modern": {"model": _MODERN},
     "modern_causal": {"causal_fraction": 0.25, "model": _MODERN},
     "modern_wider": {"model": {**_MODERN, **_WIDER}},
-    "modernbert": {"model": {"family": "modernbert", "feed_forward": "gated",
-                             "hidden_act": "gelu"}},
+    "modernbert": {"model": _MODERNBERT},
     "modern_wider_muon": {"optimizer": "muon", "learning_rate": 2e-3,
                           "model": {**_MODERN, **_WIDER}},
-    # Rows of one review, measured on such rows: beside "padding_free" only.
+    "modernbert_packed": {"format": "packed", "model": _MODERNBERT},
+    # Rows of one review: beside "padding_free" only.
     "padded": {"format": "doc_sentences"},
     "padding_free": {"format": "doc_sentences", "padding_free": True},
 }
@@ -135,6 +138,23 @@ def train(arguments, strategy, text, vocab, folder, flags, fields, minutes, eval
             **{f"{name}_minutes": (now() - started[name]) / 60 for name, now in CLOCKS.items()}}
 
 
+class Measure:
+    """Losses of models on the held-out rows of one run, of which it masks some tokens."""
+
+    def __init__(self, run, strategy):
+        _, self.config = run.final_configs()
+        self.data = run.input_data("eval", self.config)
+        self.strategy = strategy
+
+    def __call__(self, path):
+        """The loss and the accuracy of the model in a folder of any format."""
+        with self.strategy.scope():
+            model = from_pretrained(path)
+        metrics = Evaluator(model, self.strategy, self.data, self.config.seed)()
+        let_go(self.strategy, model.weights)
+        return {name: metrics[f"masked_lm_{name}"] for name in ("loss", "accuracy")}
+
+
 def sizes(arguments, fields):
     """All fields of a model, of those in which it differs."""
     hidden = arguments.hidden_size
@@ -144,12 +164,16 @@ def sizes(arguments, fields):
             "num_attention_heads": max(1, hidden // 64), "intermediate_size": inner, **fields}
 
 
+def positions(arguments, fields):
+    """All fields of a model of rows of the length that is asked for."""
+    return {**sizes(arguments, fields), "max_position_embeddings": arguments.max_seq_length}
+
+
 def train_row(arguments, strategy, text, vocab, folder, name):
     """Train the model of a row; what there is to say of it."""
     flags = {**common(arguments), **ROWS[name]}
     model = ROWS[arguments.like].get("model", {}) | flags.pop("model", {})
-    fields, shallow = sizes(arguments, model), flags.pop("shallow", 0)
-    fields["max_position_embeddings"] = arguments.max_seq_length
+    fields, shallow = positions(arguments, model), flags.pop("shallow", 0)
     run = os.path.join(folder, name)
     if not shallow:
         return train(arguments, strategy, text, vocab, run, flags, fields, arguments.minutes)
@@ -208,13 +232,15 @@ def main():
         first_lines(arguments.input, arguments.lines, text)
         with contextlib.redirect_stdout(sys.stderr):
             learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"], overwrite=True)
+            measure = Measure(prepare(
+                strategy, text, vocab, os.path.join(folder, "measured"),
+                {**common(arguments), "train_steps": 1000}, positions(arguments, {})), strategy)
         for name in arguments.only:
             with contextlib.redirect_stdout(sys.stderr):
                 row = train_row(arguments, strategy, text, vocab, folder, name)
+                row |= measure(os.path.join(folder, name, "model"))
             rows[name] = row
-            metrics = row["metrics"]
-            print(f"{name:14}{metrics['masked_lm_loss']:14.4f}"
-                  f"{metrics['masked_lm_accuracy']:10.4f}{row['steps']:8}"
+            print(f"{name:18}{row['loss']:10.4f}{row['accuracy']:10.4f}{row['steps']:8}"
                   f"{1000 * row['seconds_per_step']:9.1f}{row['wall_minutes']:10.2f}"
                   f"{row['cpu_minutes']:9.2f}", flush=True)
     return finish("pretraining_budget", arguments, Targets(), rows=rows,

@@ -22,14 +22,11 @@ import subprocess
 import sys
 
 import numpy as np
-from pretraining_budget import COMMON, ROWS, SIZES, first_lines, prepare, sizes, train
+from pretraining_budget import COMMON, ROWS, SIZES, Measure, first_lines, prepare, sizes, train
 from speed.report import Targets, finish
 
 from bert_tf import learn_vocab
-from bert_tf.load import from_pretrained
 from bert_tf.storage import files
-from bert_tf.training.evaluate import Evaluator
-from bert_tf.training.memory import let_go
 from bert_tf.training.strategy import make_strategy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -52,23 +49,6 @@ def rows_of(run):
             batch["masked_lm_ids"].numpy()[masked])
         rows.append(ids)
     return np.concatenate(rows)
-
-
-class Measure:
-    """Losses of models on the held-out rows of one run, 15 % of their tokens masked."""
-
-    def __init__(self, run, strategy):
-        _, self.config = run.final_configs()
-        self.data = run.input_data("eval", self.config)
-        self.strategy = strategy
-
-    def __call__(self, path):
-        """The loss and the accuracy of the model in a folder of any format."""
-        with self.strategy.scope():
-            model = from_pretrained(path)
-        metrics = Evaluator(model, self.strategy, self.data, self.config.seed)()
-        let_go(self.strategy, model.weights)
-        return {name: metrics[f"masked_lm_{name}"] for name in ("loss", "accuracy")}
 
 
 def run_peer(arguments, run, vocab_size, *options):

@@ -24,7 +24,7 @@ UNREAD_KEYS = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
 # Input forms of pre-training examples; the first two hold pairs of segments, the second of them
 # random for half of the examples, swapped with the first for half, or always what comes next.
 NEXT_SENTENCE_FORMATS = ("segment_pair", "sentence_pair")
-FORMATS = (*NEXT_SENTENCE_FORMATS, "full_sentences", "doc_sentences")
+FORMATS = (*NEXT_SENTENCE_FORMATS, "full_sentences", "doc_sentences", "packed")
 PAIRS = ("random", "swapped", "next")
 _MOST_HEADS = 1024  # that an error proposes
 

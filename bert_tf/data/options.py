@@ -26,8 +26,9 @@ class ExampleFormOptions(Options):
     """Form of an example and how much of it is masked."""
 
     max_seq_length: int = option(128, "tokens of an example, [CLS] and [SEP] counted", POSITIVE)
-    format: str = option("segment_pair", "input form; the first two hold pairs of segments",
-                         choices=FORMATS)
+    format: str = option(
+        "segment_pair", "input form; the first two hold pairs of segments; packed: rows are full, "
+                        "and the next one may begin within a sentence", choices=FORMATS)
     max_ngram: int = option(
         1, "mask spans of 1 to N tokens, or words with --whole_word, shorter ones more often; "
            "ALBERT: 3", POSITIVE, metavar="N")
@@ -36,7 +37,7 @@ class ExampleFormOptions(Options):
         None, "masked positions of an example at most (default: --masked_lm_prob of "
               "--max_seq_length)", POSITIVE)
     short_seq_prob: float = option(
-        0.1, "fraction of examples that are made shorter; sentence_pair: none", FRACTION)
+        0.1, "fraction of examples that are made shorter; sentence_pair, packed: none", FRACTION)
     split: str = option(
         "lines", "lines: a sentence a line, a blank line between documents; sentences: raw text, "
                  "split into sentences; none: every line, as it is, is a document",

@@ -1,8 +1,8 @@
-"""The four input forms: which tokens of a chunk make an example.
+"""The input forms: which tokens of a chunk make an example.
 
-SEGMENT-PAIR is the original BERT input (google-research/bert `create_pretraining_data.py`); the
-names and the other three forms are those of the RoBERTa paper, section 4.2. An example is one or
-more runs of the chunk's tokens; each run is followed by `[SEP]`.
+SEGMENT-PAIR is the original BERT input (google-research/bert `create_pretraining_data.py`); its
+name and three forms more are those of the RoBERTa paper, section 4.2; `packed` fills every row. An
+example is one or more runs of the chunk's tokens; each run is followed by `[SEP]`.
 """
 
 import dataclasses
@@ -56,16 +56,17 @@ def make_examples(chunk, *, format, pairs, seq_length, short_seq_prob, seed):
 
     Args:
         chunk: a `Chunk`.
-        format: `segment_pair`, `sentence_pair`, `full_sentences` or `doc_sentences`.
+        format: one of `config.FORMATS`.
         pairs: `random`, `swapped` or `next` for the first two, see `segment_pairs`; else None.
         seq_length: maximum of tokens of an example, `[CLS]` and `[SEP]` counted.
         short_seq_prob: fraction of documents (segment_pair) or examples (full_sentences,
-            doc_sentences) that aim at a random shorter length; sentence pairs are short anyway.
+            doc_sentences) that aim at a random shorter length; sentence pairs are short anyway,
+            packed rows are full.
         seed: text or integer; the same seed gives the same examples.
     """
     rng = random.Random(seed)
     if format not in NEXT_SENTENCE_FORMATS:
-        return _packed(chunk, format == "full_sentences", seq_length, short_seq_prob, rng)
+        return _packed(chunk, format, seq_length, 0 if format == "packed" else short_seq_prob, rng)
     start, length, labels = segment_pairs(chunk, format=format, pairs=pairs, room=seq_length - 3,
                                           short_seq_prob=short_seq_prob, rng=rng)
     example, type_id = np.indices(start.shape).reshape(2, -1)
@@ -74,9 +75,9 @@ def make_examples(chunk, *, format, pairs, seq_length, short_seq_prob, seed):
                     length=length.ravel()[there], type_id=type_id[there], pair_labels=labels)
 
 
-def _packed(chunk, cross_documents, seq_length, short_seq_prob, rng):
-    """Pack contiguous whole sentences, as many as fit; a sentence longer than the window is
-    split."""
+def _packed(chunk, format, seq_length, short_seq_prob, rng):
+    """Pack contiguous sentences: whole ones, as many as fit, of which one longer than the window is
+    split; or, `packed`, what fits, so that the next example goes on within a sentence."""
     ends = chunk.sentences.tolist()
     documents = chunk.documents.tolist()
     runs = []  # (example, start, length)
@@ -85,13 +86,15 @@ def _packed(chunk, cross_documents, seq_length, short_seq_prob, rng):
     empty = False  # whether the open example has no run yet
     for document in range(chunk.own):
         position, stop = ends[documents[document]], ends[documents[document + 1]]
-        if not cross_documents:
+        if format == "doc_sentences":
             room = 0
         while position < stop:
             until = min(bisect_right(ends, position + max(room - 1, 0)) - 1,
                         documents[document + 1])
             taken = ends[until] - position
-            if taken < 1 and empty:  # a sentence longer than the aim, or than the window
+            if format == "packed":
+                taken = min(room - 1, stop - position)
+            elif taken < 1 and empty:  # a sentence longer than the aim, or than the window
                 taken = min(seq_length - 2, ends[until + 1] - position)
             if taken >= 1:
                 runs.append((example, position, taken))

@@ -25,7 +25,7 @@ VOCAB_SIZES = ((1e6, 2000), (2e7, 8000), (1e9, 16_000), (float("inf"), 30_522))
 SHORT_HOURS = 4  # up to which examples have 64 tokens, 128 from then on
 # Rotary positions tell neighbours from the start, which learned ones take long to do.
 FAMILY = "modernbert"
-OPTIONS = {"format": "full_sentences"}  # of whose objectives the family's first is the default
+OPTIONS = {"format": "packed"}  # of whose objectives the family's first is the default
 MODEL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 MARGIN = 0.08  # of the hours, for evaluations, checkpoints and a machine that slows down
 BYTES_PER_TOKEN = 4.5

@@ -30,7 +30,7 @@ def test_bytes_do_not_depend_on_processes(make, small_chunks):
     ("sentence_pair", "random", "next_sentence_labels", "random_next"),
     ("segment_pair", "swapped", "sentence_order_labels", "swapped"),
     ("sentence_pair", "next", None, None), ("full_sentences", None, None, None),
-    ("doc_sentences", None, None, None)])
+    ("doc_sentences", None, None, None), ("packed", None, None, None)])
 def test_manifest_tells_the_truth(make, format, pairs, label, share):
     folder, made = make(format=format, pairs=pairs, holdout=0.2)
     assert made["pair_labels"] == label

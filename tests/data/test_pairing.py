@@ -226,6 +226,25 @@ def test_packed_sentences(documents, cross, seq_length, seed):
                 assert len(ids) + rest + new_document > seq_length
 
 
+@settings(max_examples=60, deadline=None)
+@given(documents_of_lengths, st.integers(8, 60), st.floats(0, 1))
+def test_packed_rows_are_full(documents, seq_length, short_seq_prob):
+    """All of the text in order, a separator after each document's part; a row but the last is full,
+    or has no room for a token and what ends it."""
+    chunk = _chunk(documents)
+    examples = _make(chunk, "packed", seq_length, short_seq_prob)
+    sequences = [ids for ids, _ in _sequences(chunk, examples)]
+    np.testing.assert_array_equal(np.concatenate(sequences)[np.concatenate(sequences) >= 10],
+                                  chunk.tokens)
+    assert all(seq_length - 1 <= len(ids) <= seq_length for ids in sequences[:-1])
+    assert len(sequences[-1]) <= seq_length
+    for ids in sequences:
+        tokens = ids[ids >= 10]
+        ends = np.flatnonzero(np.diff(_document_of(chunk, tokens)))
+        assert ids[-1] == SEP and np.count_nonzero(ids == SEP) == len(ends) + 1
+        assert all(ids[1 + end + number + 1] == SEP for number, end in enumerate(ends))
+
+
 def test_short_examples():
     rng = np.random.default_rng(0)
     chunk = _chunk([rng.integers(3, 12, 30) for _ in range(400)])

@@ -64,7 +64,7 @@ def test_an_analyser_that_is_missing_is_told_before_anything_is_measured(choose,
 def test_what_is_chosen(choose, measured, capsys):
     (options, config), _ = choose()
     assert (options.preset, options.objective, options.format, options.dtype) == (
-        "mini", "mlm", "full_sentences", "bfloat16")
+        "mini", "mlm", "packed", "bfloat16")
     assert (options.batch_size, options.max_seq_length, options.masked_lm_prob,
             options.learning_rate, options.vocab_size) == (32, 64, 0.2, 1e-3, 8000)
     assert 20_000 < options.train_steps < 32_000 and options.warmup_steps == (
@@ -120,7 +120,7 @@ def test_what_is_given_wins(choose, given):
         assert getattr(options, name) == value
     expected = {"gpt": ("lm", "full_sentences")}.get(given.get("family"), (
         given.get("objective", "mlm"), given.get("format", "segment_pair" if given.get(
-            "objective") == "mlm+sop" else "full_sentences")))
+            "objective") == "mlm+sop" else "packed")))
     assert (options.objective, options.format) == expected
 
 
