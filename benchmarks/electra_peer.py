@@ -7,11 +7,11 @@ The peer (`benchmarks/peers/hf_electra.py` in `hf_pretraining.py`, by an interpr
 and transformers) trains ELECTRA for so many minutes. Ours, "recipe", has half of them (or
 `--ours`): three quarters for an encoder of modern blocks that predicts masked tokens, 20 % of all,
 the rest for finding replaced ones, of 15 %, much as `--recipe budget --masked_lm_first 0.75`, which
-divides steps and masks 20 % in both. "electra" is the peer's very model by bert_tf. All have one
-vocabulary and the same rows of 64 tokens, 32 a step, as many steps as their own speed, measured
-first, allows; no dropout. The peer's minutes are of its steps alone; ours contain the input, the
-building of graphs and the evaluation. `--clock cpu` counts processor time, for a machine that
-others use as well.
+divides steps, masks 20 % in both and packs its rows full. "electra" is the peer's very model by
+bert_tf. All have one vocabulary and the same rows of 64 tokens, 32 a step, as many steps as their
+own speed, measured first, allows; no dropout. The peer's minutes are of its steps alone; ours
+contain the input, the building of graphs and the evaluation. `--clock cpu` counts processor time,
+for a machine that others use as well.
 
 Every discriminator is measured on the tokens of every generator: 15 % of held-out rows are chosen
 once, masked, and drawn anew from the generator's distribution, by one seed. Only on the same tokens

@@ -6,12 +6,12 @@
 The peer (`benchmarks/peers/hf_pretraining.py`, by an interpreter that has torch and transformers)
 trains BERT to predict masked tokens for so many minutes. Ours has half of them (or `--ours`),
 twice: BERT of the very same sizes, which tells the speed, and what `--recipe budget` trains at that
-width; `--rows` leaves one of them out. All have one vocabulary, learned here, and the same rows of
-64 tokens in batches of 32, as many as their own speed, measured first, allows; AdamW up to 1e-3, no
-dropout. Losses are those of the same masked tokens of held-out rows, all measured by bert_tf, which
-reads the peer's weights; those that the recipe's own run notes on the way are of as many tokens as
-it masks, 20 instead of 15 %. What `visualize training --x seconds` draws of the folders is the
-picture.
+width, but on rows of whole sentences as the others; `--rows` leaves one of them out. All have one
+vocabulary, learned here, and the same rows of 64 tokens in batches of 32, as many as their own
+speed, measured first, allows; AdamW up to 1e-3, no dropout. Losses are those of the same masked
+tokens of held-out rows, all measured by bert_tf, which reads the peer's weights; those that the
+recipe's own run notes on the way are of as many tokens as it masks, 20 instead of 15 %. What
+`visualize training --x seconds` draws of the folders is the picture.
 """
 
 import argparse

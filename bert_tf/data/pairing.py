@@ -61,12 +61,12 @@ def make_examples(chunk, *, format, pairs, seq_length, short_seq_prob, seed):
         seq_length: maximum of tokens of an example, `[CLS]` and `[SEP]` counted.
         short_seq_prob: fraction of documents (segment_pair) or examples (full_sentences,
             doc_sentences) that aim at a random shorter length; sentence pairs are short anyway,
-            packed rows are full.
+            packed rows are full but for the first.
         seed: text or integer; the same seed gives the same examples.
     """
     rng = random.Random(seed)
     if format not in NEXT_SENTENCE_FORMATS:
-        return _packed(chunk, format, seq_length, 0 if format == "packed" else short_seq_prob, rng)
+        return _packed(chunk, format, seq_length, short_seq_prob, rng)
     start, length, labels = segment_pairs(chunk, format=format, pairs=pairs, room=seq_length - 3,
                                           short_seq_prob=short_seq_prob, rng=rng)
     example, type_id = np.indices(start.shape).reshape(2, -1)
@@ -89,13 +89,14 @@ def _packed(chunk, format, seq_length, short_seq_prob, rng):
         if format == "doc_sentences":
             room = 0
         while position < stop:
-            until = min(bisect_right(ends, position + max(room - 1, 0)) - 1,
-                        documents[document + 1])
-            taken = ends[until] - position
             if format == "packed":
                 taken = min(room - 1, stop - position)
-            elif taken < 1 and empty:  # a sentence longer than the aim, or than the window
-                taken = min(seq_length - 2, ends[until + 1] - position)
+            else:
+                until = min(bisect_right(ends, position + max(room - 1, 0)) - 1,
+                            documents[document + 1])
+                taken = ends[until] - position
+                if taken < 1 and empty:  # a sentence longer than the aim, or than the window
+                    taken = min(seq_length - 2, ends[until + 1] - position)
             if taken >= 1:
                 runs.append((example, position, taken))
                 position += taken
@@ -105,7 +106,8 @@ def _packed(chunk, format, seq_length, short_seq_prob, rng):
                 example += 1
                 room = seq_length - 1
                 empty = True
-                if rng.random() < short_seq_prob:
+                # The first packed one, so that another pass cuts elsewhere.
+                if example == 0 if format == "packed" else rng.random() < short_seq_prob:
                     room = min(room, rng.randint(2, seq_length - 2) + 1)
     runs = np.array(runs, np.int64).reshape(-1, 3)
     return Examples(example=runs[:, 0], start=runs[:, 1], length=runs[:, 2],

@@ -11,7 +11,8 @@ that suit so little text. Stop it at any moment and run the same command again: 
 What is predicted: masked tokens (mlm), with whether the second segment follows the first (mlm+nsp)
 or both stand in their order (mlm+sop); which tokens a generator replaced (rtd); the next token
 (lm, which makes a BERT see the text before a token only). Examples are of the form segment_pair,
-or full_sentences for lm and where a model has no second segment, unless --format says otherwise.
+or full_sentences for lm and where a model has no second segment, unless --format or --recipe says
+otherwise.
 """
 
 import contextlib

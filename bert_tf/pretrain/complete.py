@@ -67,7 +67,7 @@ _REFUSED = (
     (("lm",), lambda options, config: config.bilstm,
      "predicts what follows, and bilstm=true shows it", "bilstm=false"),
     (("lm",), lambda options, config: options.format == "packed",
-     "learns where a text ends, --format packed cuts it where a row ends",
+     "learns where a text ends, and --format packed ends it with every row",
      "--format full_sentences"),
     (("lm",), lambda options, config: options.masking == "static",
      "reads the text as it is, and --masking static stores it masked", "--masking dynamic"),
@@ -233,9 +233,9 @@ def _usual_family(options):
 def _choose_objective(options, config):
     """Options with an objective and a format that suit each other and the model."""
     causal = config.attention == "causal"
-    packed = (causal or options.objective == "lm" or config.type_vocab_size < 2
-              or options.recipe and options.objective is None)
-    options = _filled(options, format="full_sentences" if packed else "segment_pair")
+    unpaired = (causal or options.objective == "lm" or config.type_vocab_size < 2
+                or options.recipe and options.objective is None)
+    options = _filled(options, format="full_sentences" if unpaired else "segment_pair")
     known = FAMILY_OBJECTIVES[config.family]
     pairs = options.format in NEXT_SENTENCE_FORMATS
     options = _filled(options, objective="lm" if causal else

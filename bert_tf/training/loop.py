@@ -11,7 +11,6 @@ import tensorflow as tf
 from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.variables import assign_variables
-from bert_tf.training.batch_parts import halves_of_step
 from bert_tf.training.best import BestEvaluation
 from bert_tf.training.checkpoint import (
     Checkpoints,
@@ -23,7 +22,7 @@ from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.memory import MODEL, STEP, explained_want_of_memory, let_go
 from bert_tf.training.metrics import MetricsLog
 from bert_tf.training.signals import StopRequest
-from bert_tf.training.step import initial_loss_scale, make_train_step
+from bert_tf.training.step import halves_of_step, initial_loss_scale, make_train_step
 from bert_tf.training.strategy import (
     any_worker,
     check_agreement,

@@ -9,17 +9,9 @@ import contextlib
 
 import tensorflow as tf
 
+from bert_tf import side_by_side
 from bert_tf.randomness import draw_at
-from bert_tf.training.batch_parts import (
-    added,
-    halves_of,
-    halves_of_step,
-    joined,
-    of_each_part,
-    part_of,
-    sum_of_parts,
-)
-from bert_tf.training.strategy import next_batches
+from bert_tf.training.strategy import HALVES, next_batches
 
 INITIAL_LOSS_SCALE = 2.0**15
 GROWTH_INTERVAL = 2000
@@ -71,6 +63,32 @@ def means(loss_sums, weights, metric_sums, scales):
     return {"loss": loss, **losses, **metrics}
 
 
+def _part_of(batch, index, size):
+    """Return the `index`-th part of `size` examples of a replica's batch, at its own draw
+    position."""
+    part = {name: value[index * size:(index + 1) * size] if value.shape.rank else value
+            for name, value in batch.items()}
+    part["first_example"] += tf.cast(index * size, part["first_example"].dtype)
+    return part
+
+
+def _of_each_part(batch, parts, compute, *arguments):
+    """Return the list of `compute(part, *arguments)` over parts of a replica's batch."""
+    if parts == 1:
+        return [compute(batch, *arguments)]
+    size = -(-batch["input_mask"].shape[0] // parts)
+    compute = tf.function(compute, autograph=False)  # of which parts of one size share a trace
+    return [compute(_part_of(batch, index, size), *arguments) for index in range(parts)]
+
+
+def _added(found):
+    return tf.nest.map_structure(lambda *values: tf.add_n(values), *found)
+
+
+def _joined(found):
+    return tf.nest.map_structure(lambda *values: tf.concat(values, 0), *found)
+
+
 def _inputs(batch):
     return {name: value for name, value in batch.items() if name != "first_example"}
 
@@ -83,7 +101,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     micro-batches: weights (numbers of predicted tokens, of examples) are summed over all replicas
     first, each replica divides its sums by them, and gradients are summed over the replicas, then
     clipped by their global norm, then applied once. On a processor the halves of a batch are
-    computed side by side, see `batch_parts`.
+    computed side by side, see `halves_of_step`.
 
     Returns:
         `train_step(iterator, step, stop, loss_scale)`: the distributed iterator, the number of
@@ -124,7 +142,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     def part_gradients(part, weights, step, scale):
         inputs = _inputs(part)
         with tf.GradientTape() as tape:
-            outputs = joined(of_each_part(part, halves, outputs_of, step)) if (
+            outputs = _joined(_of_each_part(part, halves, outputs_of, step)) if (
                 model.whole_batch_loss) else outputs_of(part, step)
             sums = loss_sums(outputs, inputs, step)
             loss = scaled_loss(sums, weights, scale)
@@ -133,11 +151,11 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     def sum_over_parts(batch, compute):
         """Sum `compute(index, part)` over the micro-batches, one's activations at a time."""
         def add_part(index, totals):
-            found = compute(index, part_of(batch, index, size))
+            found = compute(index, _part_of(batch, index, size))
             return index + 1, tf.nest.map_structure(tf.add, totals, found)
 
         # A loop, not `count` copies of the graph.
-        first = compute(0, part_of(batch, 0, size))
+        first = compute(0, _part_of(batch, 0, size))
         return tf.while_loop(lambda index, totals: index < count, add_part, (1, first),
                              parallel_iterations=1)[1]
 
@@ -149,7 +167,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         outputs; then each micro-batch again, with the same dropout, for the gradient by weights.
         """
         outputs = tf.map_fn(
-            lambda index: outputs_of(part_of(batch, index, size), step), tf.range(count),
+            lambda index: outputs_of(_part_of(batch, index, size), step), tf.range(count),
             fn_output_signature=tf.float32, parallel_iterations=1)
         with tf.GradientTape() as tape:
             tape.watch(outputs)
@@ -170,7 +188,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
     def batch_gradients(batch, *arguments):
         if count == 1:
             parts = 1 if model.whole_batch_loss else halves
-            return sum_of_parts(batch, parts, part_gradients, *arguments)
+            return _added(_of_each_part(batch, parts, part_gradients, *arguments))
         if model.whole_batch_loss:
             return cached_gradients(batch, *arguments)
         return sum_over_parts(batch, lambda _, part: part_gradients(part, *arguments))
@@ -231,9 +249,9 @@ def make_eval_step(model, strategy, seed):
     def replica_step(batch):
         halves = halves_of(strategy, batch["input_mask"].shape[0])
         return _sum_over_replicas(
-            sums_of(batch, joined(of_each_part(batch, halves, outputs_of)))
+            sums_of(batch, _joined(_of_each_part(batch, halves, outputs_of)))
             if model.whole_batch_loss else
-            added(of_each_part(batch, halves, lambda part: sums_of(part, outputs_of(part)))))
+            _added(_of_each_part(batch, halves, lambda part: sums_of(part, outputs_of(part)))))
 
     @tf.function(autograph=False)
     def eval_step(iterator):
@@ -241,6 +259,21 @@ def make_eval_step(model, strategy, seed):
             replica_step, args=(next_batches(strategy, iterator),)))
 
     return eval_step
+
+
+def halves_of_step(strategy, config):
+    """Return into how many parts, computed side by side, a step divides a replica's batch: see
+    `halves_of`; 1 beside micro-batches or recomputed activations, which are for less memory."""
+    if config.accumulate_steps > 1 or config.gradient_checkpointing:
+        return 1
+    return halves_of(strategy, config.batch_size // strategy.num_replicas_in_sync)
+
+
+def halves_of(strategy, rows):
+    """Return into how many parts, computed side by side, a replica's batch of so many rows is
+    divided: `HALVES` where `set_threads` has set this process to it, else 1."""
+    divides = side_by_side.at_once() > 1 and strategy.num_replicas_in_sync == 1
+    return HALVES if divides and (rows or 0) >= HALVES else 1
 
 
 def _of_first_replica(strategy, values):

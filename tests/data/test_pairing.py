@@ -227,17 +227,17 @@ def test_packed_sentences(documents, cross, seq_length, seed):
 
 
 @settings(max_examples=60, deadline=None)
-@given(documents_of_lengths, st.integers(8, 60), st.floats(0, 1))
-def test_packed_rows_are_full(documents, seq_length, short_seq_prob):
-    """All of the text in order, a separator after each document's part; a row but the last is full,
-    or has no room for a token and what ends it."""
+@given(documents_of_lengths, st.integers(8, 60), st.integers(0, 1000))
+def test_packed_rows_are_full(documents, seq_length, seed):
+    """All of the text in order, a separator after each document's part; a row is full, or has no
+    room for a token and what ends it; but for the first and the last."""
     chunk = _chunk(documents)
-    examples = _make(chunk, "packed", seq_length, short_seq_prob)
+    examples = _make(chunk, "packed", seq_length, seed=seed)
     sequences = [ids for ids, _ in _sequences(chunk, examples)]
     np.testing.assert_array_equal(np.concatenate(sequences)[np.concatenate(sequences) >= 10],
                                   chunk.tokens)
-    assert all(seq_length - 1 <= len(ids) <= seq_length for ids in sequences[:-1])
-    assert len(sequences[-1]) <= seq_length
+    assert all(seq_length - 1 <= len(ids) <= seq_length for ids in sequences[1:-1])
+    assert len(sequences[0]) <= seq_length and len(sequences[-1]) <= seq_length
     for ids in sequences:
         tokens = ids[ids >= 10]
         ends = np.flatnonzero(np.diff(_document_of(chunk, tokens)))
@@ -263,6 +263,8 @@ def test_seed():
     one, same, other = (_make(chunk, "segment_pair", seed=seed) for seed in ("a", "a", "b"))
     np.testing.assert_array_equal(one.start, same.start)
     assert not np.array_equal(one.start, other.start)
+    chunk = _chunk([[50]])  # where rows are cut
+    assert len({_make(chunk, "packed", seed=seed).length[0] for seed in range(20)}) > 5
 
 
 def test_passes_are_joined():

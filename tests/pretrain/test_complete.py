@@ -64,8 +64,8 @@ def test_learning_rates(flags, rate):
 
 @pytest.mark.parametrize(("flags", "reason"), [
     ("--objective lm --masking static", "--masking static stores it masked; try --masking dyn"),
-    ("--family gpt --format packed", "learns where a text ends, --format packed cuts it where a "
-                                     "row ends; try --format full_sentences"),
+    ("--family gpt --format packed", "learns where a text ends, and --format packed ends it with "
+                                     "every row; try --format full_sentences"),
     ("--family gpt --whole_word", "--whole_word has no meaning; try leaving --whole_word out"),
     ("--family gpt --max_ngram 2", "--max_ngram has no meaning"),
     ("--family gpt --masked_share 0.2", "--masked_lm_prob has no meaning"),

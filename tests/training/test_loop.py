@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from bert_tf import side_by_side
 from bert_tf.errors import BertTfError, LostWorkerError, UsageError
-from bert_tf.training import batch_parts, strategy
 from bert_tf.training import step as step_module
+from bert_tf.training import strategy
 from bert_tf.training.optimizers import AdamW
 
 
@@ -65,20 +65,13 @@ def test_halves_side_by_side_change_nothing(tiny, more, monkeypatch, request):
     options = {"train_steps": 2, "dropout": 0.1, "eval_examples": 40, "schedule": 1e-3, **more}
     one, whole = tiny.train("one", "one_device", **options)
     monkeypatch.setattr(side_by_side, "at_once", lambda: 8)
-    sizes, part_of = [], batch_parts.part_of
-    for module in (batch_parts, step_module):
-        monkeypatch.setattr(module, "part_of", lambda batch, index, size: sizes.append(
-            (index, size)) or part_of(batch, index, size))
+    sizes, part_of = [], step_module._part_of
+    monkeypatch.setattr(step_module, "_part_of", lambda batch, index, size: sizes.append(
+        (index, size)) or part_of(batch, index, size))
     weights, halves = tiny.train("halves", "one_device", **options)
     assert sizes and sizes == len(sizes) // 2 * [(0, 8), (1, 8)]
     check_same(tiny, weights, one, "halves")
     assert halves["evaluation"] == pytest.approx(whole["evaluation"], rel=1e-5)
-    sizes.clear()
-    with monkeypatch.context() as patched:  # many tokens: half of a half at a time
-        patched.setattr(batch_parts, "_MANY_TOKENS", 8)
-        weights, _ = tiny.train("quarters", "one_device", **options)
-    assert sizes[:4] == [(index, 4) for index in range(4)]
-    check_same(tiny, weights, one, "quarters")
     sizes.clear()
     tiny.train("less", "one_device", train_steps=1, accumulate_steps=4)
     assert {size for _, size in sizes} == {4}
@@ -86,30 +79,11 @@ def test_halves_side_by_side_change_nothing(tiny, more, monkeypatch, request):
 
 def test_parts_of_an_odd_batch_have_all_its_rows():
     batch = {"input_mask": tf.range(5), "first_example": tf.constant(40, tf.int64)}
-    found = batch_parts.of_each_part(
+    found = step_module._of_each_part(
         batch, 2, lambda part, more: (part["first_example"], part["input_mask"] + more), 7)
     first, values = zip(*found, strict=True)
     assert [each.numpy() for each in first] == [40, 43]
-    assert batch_parts.joined(values).numpy().tolist() == [7, 8, 9, 10, 11]
-
-
-@pytest.mark.parametrize(("rows", "first_of_parts"), [
-    (9, [40, 43, 46]), (8, [40, 42, 44, 46]), (5, [40, 42, 44]), (4, [40, 41, 42, 43]),
-    (3, [40, 42])])
-def test_a_sum_has_all_rows_once(rows, first_of_parts, monkeypatch):
-    """With many tokens the halves are halved; parts of three rows are two halves."""
-    monkeypatch.setattr(batch_parts, "_MANY_TOKENS", 1)
-    batch = {"input_mask": tf.reshape(tf.range(2 * rows), [rows, 2]),
-             "first_example": tf.constant(40, tf.int64)}
-
-    def compute(part, factor):
-        place = tf.one_hot(part["first_example"] - 40, 9, dtype=tf.int32)
-        return factor * tf.reduce_sum(part["input_mask"]), place
-
-    total, places = tf.function(lambda: batch_parts.sum_of_parts(batch, 2, compute, 3))()
-    assert int(total) == 3 * sum(range(2 * rows))
-    assert [40 + place for place in np.flatnonzero(places)] == first_of_parts
-    assert set(places.numpy()) <= {0, 1}
+    assert step_module._joined(values).numpy().tolist() == [7, 8, 9, 10, 11]
 
 
 def check_same(tiny, weights, one, name):

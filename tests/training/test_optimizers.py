@@ -161,3 +161,25 @@ def test_rates_of_a_built_optimizer():
     assert optimizer.rates == (("layer_0/", 0.5), ("embeddings", 0.0))
     assert type(optimizer).from_config(optimizer.get_config()).rates == optimizer.rates
     assert build_optimizer(TrainConfig()).rates == ()
+
+
+@pytest.mark.parametrize("kind", [AdamW, Lamb, Lion, Muon])
+def test_nothing_is_computed_of_a_weight_before_its_gradient(kind):
+    """Else the decayed weights would be held for a whole step."""
+    kernel = keras.Variable(np.ones((4, 4), np.float32), name="kernel")
+    optimizer = kind()
+    optimizer.build([kernel])
+
+    @tf.function(autograph=False)
+    def step(inputs):
+        optimizer.apply_reduced(tf.distribute.get_strategy(), [tf.exp(inputs)], [kernel])
+
+    graph = step.get_concrete_function(tf.TensorSpec([4, 4])).graph
+    [gradient] = [each for each in graph.get_operations() if each.type == "Exp"]
+    after = {gradient}
+    for each in graph.get_operations():  # in the order in which they were made
+        if not after.isdisjoint([*each.control_inputs, *(tensor.op for tensor in each.inputs)]):
+            after.add(each)
+    products = [each for each in graph.get_operations() if len(each.outputs) == 1
+                and each.outputs[0].shape == [4, 4] and each.type not in ("Exp", "Placeholder")]
+    assert products and after.issuperset(products)

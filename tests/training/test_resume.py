@@ -16,11 +16,11 @@ from bert_tf import side_by_side
 from bert_tf.errors import BertTfError, UnavailableError, UsageError
 from bert_tf.storage import disk, files
 from bert_tf.training import checkpoint, loop
-from bert_tf.training.batch_parts import halves_of_step
 from bert_tf.training.best import best_weights
 from bert_tf.training.checkpoint import Checkpoints
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.signals import StopRequest
+from bert_tf.training.step import halves_of_step
 
 # The first evaluation of a falling loss is the "best": patience ends the run after step 6.
 OPTIONS = {"train_steps": 8, "checkpoint_every": 3, "dropout": 0.1, "accumulate_steps": 2,
