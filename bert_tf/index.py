@@ -16,7 +16,7 @@ import itertools
 import json
 import sys
 
-from bert_tf import cli
+from bert_tf import cli, cores, side_by_side
 from bert_tf.data.table_options import CorpusOptions
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.find import model_digest
@@ -185,7 +185,9 @@ def main(argv=None):
     if check_choice("action", argv[0], ACTIONS) == "search":
         _search(argv[1:])
         return 0
-    build_index(IndexConfig(**vars(_parser().parse_args(argv[1:]))))
+    config = IndexConfig(**vars(_parser().parse_args(argv[1:])))
+    side_by_side.set_threads(cores.usable())
+    build_index(config)
     return 0
 
 

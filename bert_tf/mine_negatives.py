@@ -20,7 +20,7 @@ import sys
 import numpy as np
 import tqdm
 
-from bert_tf import cli
+from bert_tf import cli, cores, side_by_side
 from bert_tf.data.table_form import TableForm
 from bert_tf.data.table_options import CorpusOptions
 from bert_tf.data.text_copies import text_hashes
@@ -287,7 +287,10 @@ def _parser():
 
 
 def main(argv=None):
-    mine_negatives(MineNegativesConfig(**vars(_parser().parse_args(argv))))
+    config = MineNegativesConfig(**vars(_parser().parse_args(argv)))
+    if config.model is not None:
+        side_by_side.set_threads(cores.usable())
+    mine_negatives(config)
 
 
 cli.make_callable(__name__, mine_negatives)

@@ -14,7 +14,7 @@ with the ids of their passages (positive_ids), queries with --qrels, or what fin
 takes, SQuAD's JSON among it, whose paragraphs are the corpus where --corpus names no other.
 """
 
-from bert_tf import cli
+from bert_tf import cli, cores, side_by_side
 from bert_tf.errors import print_note
 from bert_tf.evaluate.config import RETRIEVAL, EvaluateConfig
 from bert_tf.options import takes
@@ -53,6 +53,8 @@ def _parser():
 @cli.nothing_kept()
 def main(argv=None):
     config = EvaluateConfig(**vars(_parser().parse_args(argv))).named()
+    if config.task == RETRIEVAL:
+        side_by_side.set_threads(cores.usable())
     results = evaluate(config)
 
     from bert_tf.finetune.results import about_f1, shown
