@@ -106,8 +106,9 @@ def _packed(chunk, format, seq_length, short_seq_prob, rng):
                 example += 1
                 room = seq_length - 1
                 empty = True
-                # The first packed one, so that another pass cuts elsewhere.
-                if example == 0 if format == "packed" else rng.random() < short_seq_prob:
+                # Of packed ones the first, so that another pass cuts elsewhere.
+                is_short = example == 0 if format == "packed" else rng.random() < short_seq_prob
+                if is_short:
                     room = min(room, rng.randint(2, seq_length - 2) + 1)
     runs = np.array(runs, np.int64).reshape(-1, 3)
     return Examples(example=runs[:, 0], start=runs[:, 1], length=runs[:, 2],
