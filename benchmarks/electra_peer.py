@@ -30,7 +30,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 from pretraining_budget import CLOCKS, COMMON, ROWS, SIZES, first_lines, prepare, sizes, train
-from pretraining_peer import RECIPE, rows_of, run_peer
+from pretraining_peer import RECIPE, add_flags, rows_of, run_peer
 from speed.report import Targets, finish
 
 from bert_tf import learn_vocab
@@ -215,23 +215,11 @@ class HeldOut:
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", required=True, help="text, a document a line; also .gz")
-    parser.add_argument("--hf_python", required=True, help="interpreter with torch, transformers")
-    parser.add_argument("--lines", type=int, default=10**9, help="(default: all)")
-    parser.add_argument("--layers", type=int, default=4, help="(default: 4)")
-    parser.add_argument("--hidden_size", type=int, default=256, help="(default: 256)")
-    parser.add_argument("--minutes", type=float, default=90, help="of the peer (default: 90)")
-    parser.add_argument("--ours", type=float, help="minutes of each of ours (default: half)")
+    add_flags(parser, "electra_peer")
     parser.add_argument("--parts", nargs="+", choices=PARTS,
                         default=[part for part in PARTS if part != "electra"],
                         help="what is done (default: all but electra)")
-    parser.add_argument("--peer_dtype", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
-    parser.add_argument("--probe", type=float, default=15.0,
-                        help="seconds in which a speed is measured (default: 15)")
-    parser.add_argument("--folder", required=True, help="where the runs stay")
-    parser.add_argument("--output",
-                        help="JSON file (default: benchmarks/results/electra_peer.json)")
     arguments = parser.parse_args()
     comparison = Comparison(arguments)
     with contextlib.redirect_stdout(sys.stderr):

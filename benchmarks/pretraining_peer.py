@@ -86,9 +86,8 @@ def train_peer(arguments, folder, run, text_run, measure):
     return {**outcome, "wall_minutes": outcome["saved"][-1]["seconds"] / 60, **losses[-1]}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_flags(parser, name):
+    """Add the flags of a benchmark of pre-training beside a peer; `name` is that of its results."""
     parser.add_argument("--input", required=True, help="text, a document a line; also .gz")
     parser.add_argument("--hf_python", required=True, help="interpreter with torch, transformers")
     parser.add_argument("--lines", type=int, default=10**9, help="(default: all)")
@@ -96,14 +95,19 @@ def main():
     parser.add_argument("--hidden_size", type=int, default=256, help="(default: 256)")
     parser.add_argument("--minutes", type=float, default=90, help="of the peer (default: 90)")
     parser.add_argument("--ours", type=float, help="minutes of each of ours (default: half)")
-    parser.add_argument("--rows", nargs="+", choices=("bert", "recipe"),
-                        default=["bert", "recipe"], help="of ours (default: both)")
     parser.add_argument("--peer_dtype", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument("--probe", type=float, default=15.0,
                         help="seconds in which a speed is measured (default: 15)")
     parser.add_argument("--folder", required=True, help="where the runs stay")
-    parser.add_argument("--output",
-                        help="JSON file (default: benchmarks/results/pretraining_peer.json)")
+    parser.add_argument("--output", help=f"JSON file (default: benchmarks/results/{name}.json)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_flags(parser, "pretraining_peer")
+    parser.add_argument("--rows", nargs="+", choices=("bert", "recipe"),
+                        default=["bert", "recipe"], help="of ours (default: both)")
     parser.set_defaults(clock="wall")
     arguments = parser.parse_args()
     ours = arguments.ours or arguments.minutes / 2
