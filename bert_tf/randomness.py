@@ -25,12 +25,16 @@ def stream_key(seed, purpose, step=0):
         purpose: a name, so that two uses of one seed are independent.
         step: integer, a Python value or a scalar tensor.
     """
-    high = tf.bitwise.left_shift(tf.cast(seed, tf.uint64), tf.constant(32, tf.uint64))
-    seed_key = tf.bitwise.bitwise_xor(high, tf.cast(zlib.crc32(purpose.encode()), tf.uint64))
+    number = zlib.crc32(purpose.encode())
+    if isinstance(seed, int):
+        seed_key = tf.constant([(seed << 32 ^ number) % 2**64], tf.uint64)
+    else:
+        high = tf.bitwise.left_shift(tf.cast(seed, tf.uint64), tf.constant(32, tf.uint64))
+        seed_key = tf.reshape(tf.bitwise.bitwise_xor(high, tf.cast(number, tf.uint64)), [1])
     # One draw mixes the step in: keys of neighbouring steps share no pattern.
     counter = tf.stack([tf.cast(step, tf.uint64), tf.constant(0, tf.uint64)])
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=[1], key=tf.reshape(seed_key, [1]), counter=counter, alg=_PHILOX, dtype=tf.uint64)
+        shape=[1], key=seed_key, counter=counter, alg=_PHILOX, dtype=tf.uint64)
 
 
 def example_bits(key, first_example, shape, dtype=tf.uint32):
@@ -44,20 +48,23 @@ def example_bits(key, first_example, shape, dtype=tf.uint32):
         dtype: `tf.uint32`, or `tf.uint16` for half the work.
     """
     per_block = 16 // dtype.size  # a Philox block is 128 bits
-    axes = shape if isinstance(shape, (list, tuple)) else tf.unstack(shape)
-    known = [tf.get_static_value(axis) for axis in axes[1:]]
-    whole_blocks = math.prod(int(axis) for axis in known if axis is not None) % per_block == 0
-    shape = tf.convert_to_tensor(shape, tf.int32)
-    size = tf.reduce_prod(shape[1:])
-    blocks = (size + per_block - 1) // per_block
+    rows, *axes = shape if isinstance(shape, (list, tuple)) else tf.unstack(shape)
+    values = [tf.get_static_value(axis) for axis in axes]
+    # As far as it is known in Python: each dropout draws, and its operations cost time.
+    known = math.prod(int(value) for value in values if value is not None)
+    others = [axis for axis, value in zip(axes, values, strict=True) if value is None]
+    whole_blocks = known % per_block == 0
+    blocks = math.prod(others, start=known // per_block) if whole_blocks else (
+        math.prod(others, start=known) + per_block - 1) // per_block
     start = tf.cast(first_example, tf.uint64) * tf.cast(blocks, tf.uint64)
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=tf.stack([shape[0], blocks * 4]), key=key,
+        shape=tf.stack([rows, blocks * 4]), key=key,
         counter=tf.stack([start, tf.constant(0, tf.uint64)]), alg=_PHILOX, dtype=tf.uint32)
     if dtype == tf.uint16:
-        bits = tf.reshape(tf.bitcast(bits, tf.uint16), [shape[0], blocks * per_block])
-    # Cutting off the rest of the last block costs a copy.
-    return tf.reshape(bits if whole_blocks else bits[:, :size], shape)
+        bits = tf.bitcast(bits, tf.uint16)
+    if not whole_blocks:  # cutting off the rest of the last block costs a copy
+        bits = tf.reshape(bits, [rows, blocks * per_block])[:, :math.prod(others, start=known)]
+    return tf.reshape(bits, shape)
 
 
 def uniform(bits):

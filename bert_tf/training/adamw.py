@@ -15,15 +15,25 @@ class AdamW(MomentOptimizer):
     uncorrected root, where it slows the first updates of a small gradient more.
     """
 
-    def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
-        index = self._get_variable_index(variable)
-        learning_rate *= self._rates[index]
-        self._decay(index, variable, learning_rate)
-        root = tf.sqrt(correction_2)
+    def _factors(self, learning_rate):
+        """Return the learning rate, what decay leaves of a weight, and the kernel's arguments."""
+        learning_rate, correction_1, correction_2 = super()._factors(learning_rate)
+        root, zero = tf.sqrt(correction_2), tf.constant(0.0)
         # With powers of 0 the kernel corrects nothing itself; its epsilon stands beside the
         # uncorrected root, so both move into its two factors.
+        return learning_rate, 1 - learning_rate * (self.weight_decay or 0.0), {
+            "beta1_power": zero, "beta2_power": zero, "beta1": tf.constant(self.beta_1),
+            "beta2": tf.constant(self.beta_2), "lr": learning_rate * root / correction_1,
+            "epsilon": self.epsilon * root}
+
+    def _update(self, gradient, variable, index, learning_rate, kept, factors):
+        self._decay(variable, index, kept)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle, m=self._first[index].value.handle,
-            v=self._second[index].value.handle, beta1_power=0.0, beta2_power=0.0,
-            lr=learning_rate * root / correction_1, beta1=self.beta_1, beta2=self.beta_2,
-            epsilon=self.epsilon * root, grad=tf.cast(gradient, variable.dtype))
+            v=self._second[index].value.handle, grad=tf.cast(gradient, variable.dtype), **factors)
+
+    def _decay(self, variable, index, kept):
+        """Decay a variable, if it is to be."""
+        if self.weight_decay and self._decayed[index]:
+            # Not assign_sub, which goes through memory once more.
+            variable.assign(variable * kept)

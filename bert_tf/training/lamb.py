@@ -14,9 +14,7 @@ class Lamb(MomentOptimizer):
     decayed is not scaled by its trust ratio either.
     """
 
-    def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
-        index = self._get_variable_index(variable)
-        learning_rate *= self._rates[index]
+    def _update(self, gradient, variable, index, learning_rate, correction_1, correction_2):
         gradient = tf.cast(gradient, variable.dtype)
         first, second = self._first[index].value, self._second[index].value
         mean = first.assign_add((gradient - first) * (1 - self.beta_1))

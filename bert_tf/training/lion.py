@@ -32,9 +32,7 @@ class Lion(DecoupledOptimizer):
         """Create the mean of each variable's gradients."""
         self._mean = self.add_optimizer_variables(variables, "m")
 
-    def _update(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
-        learning_rate *= self._rates[index]
+    def _update(self, gradient, variable, index, learning_rate):
         gradient = tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
         mean = self._mean[index].value
         update = tf.sign(self.beta_1 * mean + (1 - self.beta_1) * gradient)

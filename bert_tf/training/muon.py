@@ -76,13 +76,18 @@ class Muon(AdamW):
         self._second = [None if matrix else self.add_variable_from_reference(variable, "v")
                         for matrix, variable in zip(self._is_matrix, variables, strict=True)]
 
-    def _update(self, gradient, variable, learning_rate, *corrections):
-        index = self._get_variable_index(variable)
+    def build(self, variables):
+        """See the base."""
+        if not self.built:
+            super().build(variables)
+            self._rates = [rate if matrix else rate * self.adamw_rate for rate, matrix in zip(
+                self._rates, self._is_matrix, strict=True)]
+
+    def _update(self, gradient, variable, index, learning_rate, kept, factors):
         if not self._is_matrix[index]:
-            super()._update(gradient, variable, learning_rate * self.adamw_rate, *corrections)
+            super()._update(gradient, variable, index, learning_rate, kept, factors)
             return
-        learning_rate *= self._rates[index]
-        self._decay(index, variable, learning_rate)
+        self._decay(variable, index, kept)
         gradient = tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
         total = self._first[index].value
         momentum = total.assign(self.momentum * total + gradient)

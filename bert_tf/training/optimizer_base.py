@@ -20,7 +20,8 @@ class DecoupledOptimizer(keras.optimizers.Optimizer):
     """Common base: decoupled decay, learning rates by variable.
 
     A subclass has `add_state(variables)`, which makes the variables of its state, and
-    `_update(gradient, variable, *factors)` with what `_factors` returns.
+    `_update(gradient, variable, index, *factors)` with what `_factors` returns: computed once for
+    all variables of one rate.
 
     Args:
         learning_rate: number or schedule.
@@ -78,7 +79,9 @@ class DecoupledOptimizer(keras.optimizers.Optimizer):
 
     def update_step(self, gradient, variable, learning_rate):
         """Update one variable from its reduced gradient. See Keras."""
-        self._update_after(gradient, variable, *self._factors(learning_rate))
+        index = self._get_variable_index(variable)
+        self._update_after(gradient, variable, index, *self._factors(
+            tf.cast(learning_rate, tf.float32) * self._rates[index]))
 
     def apply_reduced(self, strategy, gradients, variables):
         """Update `variables` once from gradients that are already summed and clipped.
@@ -91,32 +94,28 @@ class DecoupledOptimizer(keras.optimizers.Optimizer):
             gradients: dense, as `strategy.run` returned them, the same on every replica.
             variables: the Keras variables that `build` was called with.
         """
-        factors = self._factors(self.learning_rate)
-        for gradient, variable in zip(gradients, variables, strict=True):
+        learning_rate = tf.cast(self.learning_rate, tf.float32)
+        factors = {rate: self._factors(learning_rate * rate) for rate in set(self._rates)}
+        for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
             strategy.extended.update(
                 variable.value,
-                lambda local, gradient, *factors: self._update_after(gradient, local, *factors),
-                args=(gradient, *factors), group=False)
+                lambda local, gradient, *factors, index=index: self._update_after(
+                    gradient, local, index, *factors),
+                args=(gradient, *factors[self._rates[index]]), group=False)
         self.iterations.assign_add(1)
 
-    def _update_after(self, gradient, variable, *factors):
+    def _update_after(self, gradient, variable, index, *factors):
         """Update a variable, computing nothing of it before its gradient is there: TensorFlow would
         decay all weights as a step begins, and hold them beside the old ones until it ends."""
         with tf.control_dependencies([gradient]):
-            self._update(gradient, variable, *factors)
+            self._update(gradient, variable, index, *factors)
 
     def _apply_weight_decay(self, variables):
         """Do nothing: Keras would decay here by its own exclusions; `_update` does it by ours."""
 
-    def _decay(self, index, variable, learning_rate):
-        """Decay a variable, if it is to be."""
-        if self.weight_decay and self._decayed[index]:
-            # Not assign_sub, which goes through memory once more.
-            variable.assign(variable * (1 - learning_rate * self.weight_decay))
-
     def _factors(self, learning_rate):
-        """Return what is the same for all variables of this update, float32."""
-        return (tf.cast(learning_rate, tf.float32),)
+        """Return what is the same for all variables of a learning rate, float32, in this update."""
+        return (learning_rate,)
 
     def get_config(self):
         return {**super().get_config(), **{name: getattr(self, name) for name in self.OPTIONS},
@@ -146,8 +145,7 @@ class MomentOptimizer(DecoupledOptimizer):
         self._first, self._second = self.add_optimizer_variables(variables, ["m", "v"])
 
     def _factors(self, learning_rate):
-        """Return the learning rate and both bias corrections `1 - beta ** n` of this update,
-        float32."""
+        """Return the learning rate and both bias corrections, `1 - beta ** n` of update n."""
         number = tf.cast(self.iterations + 1, tf.float32)
         # expm1 keeps the digits that 1 - 0.999 loses.
         corrections = [-tf.math.expm1(number * math.log(beta)) if beta else tf.ones_like(number)
