@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.finetune.config import SCRATCH, FeatureOptions
+from bert_tf.finetune.config import OF_VECTORS, SCRATCH, FeatureOptions
 
 _RATE, _LORA_RATE = 5e-5, 5e-4  # the latter as Hu et al. 2021 have it of RoBERTa, appendix D.1
 
@@ -38,8 +38,11 @@ def complete(options):
                          "keeps the whole encoder as it is but for its additions; leave --freeze "
                          "out")
     if options.features:
-        refuse_layer_options(options, "--features")
+        refuse_encoder_options(options, "--features")
     options.check_type(task.name, task.type)
+    if options.pooling in OF_VECTORS and task.type != "embedding":
+        raise UsageError(explain(f"--pooling {options.pooling} with --task {task.name}",
+                                 "mean, cls, cls_pooled or sep"))
     if options.stride and options.long != "windows":
         raise UsageError(explain(f"--stride {options.stride} with --long {options.long}",
                                  attempt="--long windows"))
@@ -59,9 +62,9 @@ def complete(options):
     return options.with_folders(*(() if scratch else ("init",))), task
 
 
-def refuse_layer_options(options, what):
-    """Raise UsageError where options are about layers, beside `what` trains none of them."""
-    for name in ("freeze", "lora_rank", "layer_decay"):
+def refuse_encoder_options(options, what):
+    """Raise UsageError where options are about an encoder that `what` does not train."""
+    for name in ("freeze", "lora_rank", "layer_decay", "pooling"):
         if getattr(options, name) is not None:
-            raise UsageError(f"--{name} beside {what}: the whole encoder stays as it is; leave "
-                             f"--{name} out")
+            raise UsageError(f"--{name} beside {what}: the whole encoder stays as it is, and a "
+                             f"BiLSTM reads its layers; leave --{name} out")

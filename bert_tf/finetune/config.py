@@ -28,6 +28,7 @@ from bert_tf.tokenization.options import TextOptions
 from bert_tf.training.run_options import RunOptions
 
 SCRATCH = "scratch"
+OF_VECTORS = ("max", "mean_max")  # poolings that heads of labels and scores do not read
 _FINITE = Range(float, math.isfinite, "a number")
 
 
@@ -175,17 +176,26 @@ class QueryOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class PoolingOptions(Options):
+    """How the vectors of a text's tokens become one."""
+
+    TASKS = ("embedding", "classification", "ranking")
+
+    pooling: str | None = option(
+        None, "the vector of a text, which --task embed trains and other heads read: the mean of "
+              "its tokens' vectors, the first token, what the pooler makes of it, the last token; "
+              "of --task embed also their largest values, or mean and largest values",
+        choices=("mean", "cls", "cls_pooled", "sep", *OF_VECTORS),
+        otherwise="the model's own; of --task embed else mean")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class VectorOptions(EmbeddingLoss):
     """How a model learns vectors of texts."""
 
     GROUP = EmbeddingLoss.GROUP
     TASKS = EmbeddingLoss.TASKS
 
-    pooling: str | None = option(
-        None, "what becomes a text's vector: the mean of its tokens' vectors, their largest "
-              "values, both, the first token, what the pooler makes of it, the last token",
-        choices=("mean", "max", "mean_max", "cls", "cls_pooled", "sep"),
-        otherwise="the model's own, else mean")
     crops: int | None = option(
         None, "of texts alone: N pairs of random spans of each are to find each other (Izacard et "
               "al. 2022)", POSITIVE, metavar="N",
@@ -210,9 +220,9 @@ class FeatureOptions(Options):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, LongTextOptions, TagOptions,
-                     AnswerOptions, QueryOptions, VectorOptions, SparsityOptions,
-                     LateInteractionOptions, FeatureOptions, RunOptions, SeedOptions,
-                     TrainWriteOptions):
+                     AnswerOptions, QueryOptions, PoolingOptions, VectorOptions,
+                     SparsityOptions, LateInteractionOptions, FeatureOptions, RunOptions,
+                     SeedOptions, TrainWriteOptions):
     """What `bert_tf.finetune` is to do."""
 
     task: str = option(REQUIRED, "task, one of those above", metavar="NAME")

@@ -19,7 +19,7 @@ from bert_tf.converters.hf_classes import LABELLED
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data.unknown import MUCH, unknown_share
 from bert_tf.errors import BertTfError, UsageError, explain, print_note
-from bert_tf.finetune.complete import refuse_layer_options
+from bert_tf.finetune.complete import refuse_encoder_options
 from bert_tf.finetune.init import find_start, start_files
 from bert_tf.finetune.results import (
     PREDICTIONS,
@@ -267,7 +267,8 @@ class FinetuningRun(OutputFolder):
         if fresh := getattr(model, "fresh_variables", ()):
             print(f"not in {options.init}, so new: {', '.join(fresh)}")
         if getattr(model, "feature_lstm", None) is not None and not options.features:
-            refuse_layer_options(options, f"--init {options.init}, which was made with --features")
+            refuse_encoder_options(
+                options, f"--init {options.init}, which was made with --features")
             print_note(f"{options.init} was made with --features: its encoder is not trained; try "
                        "--init with what it was made from to train it")
         task = model.task_config()
@@ -290,7 +291,8 @@ class FinetuningRun(OutputFolder):
         options = self.options
         dropout = {} if options.dropout is None else {
             "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
-        model = self.start.build(self.model_task, dropout, dtype=keras_policy(options.dtype),
+        changes = {**dropout, **self.type.encoder_options()}
+        model = self.start.build(self.model_task, changes, dtype=keras_policy(options.dtype),
                                  seed=seed, **self.model_options)
         padding_free = options.padding_free
         if padding_free is None:

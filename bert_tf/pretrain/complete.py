@@ -216,7 +216,7 @@ def _model_config(options):
         if config.family in _BOTH_WAYS and options.objective == "lm":
             config = config.replace(attention="causal", pooling="last")
         if options.recipe:
-            config = config.replace(**recipe.MODEL)
+            config = config.replace(**recipe.model(config.family))
     if options.family not in (None, config.family):
         raise UsageError(explain(f"{init or options.config} is a model of the family "
                                  f"{config.family}", f"--family {options.family}",

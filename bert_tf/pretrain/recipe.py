@@ -131,6 +131,12 @@ def sizes_of(family):
     return sorted(sizes, key=lambda name: sizes[name][0] * sizes[name][1] ** 2)
 
 
+def model(family):
+    """Return the fields of `ModelConfig` that differ from a family's preset."""
+    # Nothing teaches the first token to stand for a text, so that heads read the mean.
+    return {**MODEL, "pooling": "mean"} if family == FAMILY else MODEL
+
+
 def by_width(width):
     """Return the options that depend on the width of a model."""
     rate, batch, masked = next(row[1:] for row in BY_WIDTH if width <= row[0])

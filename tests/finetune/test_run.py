@@ -12,7 +12,7 @@ from bert_tf.errors import UsageError
 from bert_tf.finetune.init import find_start
 from bert_tf.finetune.run import FinetuningRun
 from bert_tf.tasks.classification.model import Classifier
-from bert_tf.tasks.registry import find_task
+from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -67,6 +67,30 @@ def test_an_encoder_that_is_not_trained_is_told(tmp_path, capsys):
             FinetuningRun(asked.replace(**{name: value}), None, None).tell_of(model)
     FinetuningRun(asked.replace(features=(-1,)), None, None).tell_of(model)
     assert "its encoder is not trained" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("task", ["classify", "rank"])
+@pytest.mark.parametrize(("pooling", "vector"), [
+    ("mean", lambda tokens, real: (tokens * real).sum(axis=1) / real.sum(axis=1)),
+    ("cls", lambda tokens, real: tokens[:, 0]),
+    ("sep", lambda tokens, real: tokens[[0, 1], real[:, :, 0].sum(axis=1) - 1])])
+def test_the_vector_that_a_head_reads(task, pooling, vector, tmp_path):
+    old = str(tmp_path / "old")
+    Classifier(config(), [*MARKS]).save_pretrained(old, tokenizer())
+    run = FinetuningRun(options(task=task, init=old, pooling=pooling), find_task(task), None)
+    run.start = find_start(run.options, str(tmp_path), None)
+    run.type = make_type(run.task, run.options.replace(max_seq_length=8))
+    run.model_task, run.model_options = run.type.model_options([*MARKS], run.start.tokenizer)
+    model = run.build(seed=1)
+    inputs = {"input_word_ids": np.array([[2, 5, 6, 3, 0], [2, 7, 3, 0, 0]]),
+              "input_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]]),
+              "input_type_ids": np.zeros((2, 5), int)}
+    output = model.encoder(inputs)
+    expected = vector(output["sequence_output"].numpy(), inputs["input_mask"][:, :, None])
+    np.testing.assert_allclose(output["pooled_output"], expected, atol=1e-6)
+    head = {weight.name: weight.numpy() for weight in model.head.weights}
+    np.testing.assert_allclose(
+        model(inputs), expected @ head["output_weights"].T + head["output_bias"], atol=1e-5)
 
 
 @pytest.mark.parametrize(("pooling", "told"), [

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bert_tf.converters import hf_safetensors
 from bert_tf.errors import UsageError
 from bert_tf.presets import PRESETS, preset
 from bert_tf.pretrain import recipe
@@ -103,7 +104,14 @@ def test_sizes_of_every_family(family):
     for size in sizes(family):
         values = recipe.by_width(size.width)
         assert set(values) == {"learning_rate", "batch_size", "masked_lm_prob"}
-        assert preset(family, size.name).replace(**recipe.MODEL)
+        assert preset(family, size.name).replace(**recipe.model(family))
+
+
+def test_labels_of_what_it_trains_are_told_by_the_mean_also_in_transformers():
+    config = preset(recipe.FAMILY, "mini").replace(**recipe.model(recipe.FAMILY))
+    task = {"task": "classifier", "labels": ["a", "b"], "problem": "single_label"}
+    assert config.pooling == "mean" and hf_safetensors.refusal(config, task) is None
+    assert "pooling" not in recipe.model("bert")  # whose pooler pairs of sentences teach
 
 
 def test_what_is_kept_for_the_rest():

@@ -16,6 +16,9 @@ from bert_tf.tasks.base.numbers_of import numbers_of
 from bert_tf.tasks.base.objective import weighed
 from bert_tf.tasks.base.text_model import TextModel
 
+# `--pooling` of a text, and the configuration's field.
+_POOLINGS = {"mean": "mean", "cls": "first", "cls_pooled": "dense", "sep": "last"}
+
 
 class LabelledModel(TextModel):
     """Base of the models of labelled text, such as `Classifier`.
@@ -256,6 +259,12 @@ def check_sees_text(encoder, features, what):
         raise UsageError(explain(
             f"a {what} with attention='causal' and pooling={config.pooling!r} would see "
             "the first token alone", "pooling='last' or bilstm=True"))
+
+
+def pooled_by(name):
+    """Return the fields of `ModelConfig` that make `pooled_output` what `--pooling` names; of None
+    none."""
+    return {} if name is None else {"pooling": _POOLINGS[name]}
 
 
 def check_labels(labels, num_labels=None, least=2):

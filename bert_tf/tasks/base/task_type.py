@@ -64,6 +64,10 @@ class TaskType:
         """Return `(task, options)` for `from_pretrained`; among the options the preprocessor."""
         raise NotImplementedError
 
+    def encoder_options(self):
+        """Return the fields of `ModelConfig` that the options change, a dict."""
+        return {}
+
     def features(self, examples, model, training):
         """Return the `Features` of examples for a model, with labels for training."""
         raise NotImplementedError

@@ -9,6 +9,7 @@ import numpy as np
 from bert_tf.data.tables import composed
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tasks.base.examples import CHOSEN_FROM
+from bert_tf.tasks.base.labelled import pooled_by
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
 from bert_tf.tasks.base.text_features import text_features
@@ -70,6 +71,10 @@ class Classification(TaskType):
                                         options.stride, pair=self.pair)
         return "classifier", {"labels": labels, "problem": self.problem,
                               "preprocessor": preprocessor, **self.feature_options()}
+
+    def encoder_options(self):
+        """See `TaskType.encoder_options`; the vector that the head reads."""
+        return pooled_by(self.options.pooling)
 
     def truncation(self, preprocessor):
         """See `TaskType.truncation`: texts, unless they are read in windows."""

@@ -7,6 +7,7 @@ from bert_tf.retrieval.metrics import DEPTH, chance_notes, metrics_of_ranks
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.shapes import check_finite
+from bert_tf.tasks.base.labelled import pooled_by
 from bert_tf.tasks.base.served_code import served_code
 from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -54,6 +55,10 @@ class Ranking(TaskType):
             "preprocessor": TextPreprocessor(tokenizer, options.max_seq_length, pair=True),
             "loss": check_choice("loss", options.loss or "listwise", LOSSES),
             **self.feature_options()}
+
+    def encoder_options(self):
+        """See `TaskType.encoder_options`; the vector that the head reads."""
+        return pooled_by(self.options.pooling)
 
     def truncation(self, preprocessor):
         """See `TaskType.truncation`."""
