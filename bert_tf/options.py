@@ -99,7 +99,7 @@ class Options(Config):
             types = dict.fromkeys(name for owner in declaring for name in owner.get("TASKS") or ())
             value = getattr(self, field.name)
             if types and type_name not in types and value != field.default:
-                shown = " and ".join(types).replace("_", " ")
+                shown = ", ".join(types).replace("_", " ")
                 raise UsageError(f"--{field.name} {value} is for {shown}, not for --task {task}; "
                                  f"leave --{field.name} out")
 

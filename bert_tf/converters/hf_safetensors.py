@@ -185,7 +185,9 @@ def _values_of(config, task):
     """
     # How text is read and answers are found, no file of theirs tells.
     plain = {key: task[key] for key in ("task", "sentence_task", "generator") if key in task}
-    values = hf_config.write_config(config, plain == MASKED_LM, task["task"] in LABELLED)
+    if config.family not in MODELS:
+        raise UsageError(explain(f"family={config.family!r} cannot be written in the hf format",
+                                 ", ".join(MODELS)))
     architectures = [name for each, name, _ in MODELS[config.family] if each == plain][:1]
     if not architectures:
         classes = ", ".join(name for _, name, _ in MODELS[config.family])
@@ -196,6 +198,7 @@ def _values_of(config, task):
         raise UsageError(explain(
             f"a {task['task']} of pooling={config.pooling!r} cannot be written as "
             f"{architectures[0]}", repr(FAMILY_DEFAULTS[config.family].get("pooling", "dense"))))
+    values = hf_config.write_config(config, plain == MASKED_LM, task["task"] in LABELLED)
     classes = hf_config.write_classes(task) if "labels" in task else {}
     return {"architectures": architectures, **values, **classes}
 

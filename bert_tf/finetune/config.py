@@ -182,9 +182,10 @@ class PoolingOptions(Options):
     TASKS = ("embedding", "classification", "ranking")
 
     pooling: str | None = option(
-        None, "the vector of a text, which --task embed trains and other heads read: the mean of "
-              "its tokens' vectors, the first token, what the pooler makes of it, the last token; "
-              "of --task embed also their largest values, or mean and largest values",
+        None, "the vector of a text, which --task embed trains and by which labels and scores of "
+              "texts are predicted: the mean of its tokens' vectors, the first token, what the "
+              "pooler makes of it, the last token; of --task embed also their largest values, or "
+              "mean and largest values",
         choices=("mean", "cls", "cls_pooled", "sep", *OF_VECTORS),
         otherwise="the model's own; of --task embed else mean")
 

@@ -125,17 +125,20 @@ def complete(options):
     # Before the steps that come first; that of a discriminator to start from is there.
     if options.objective == "rtd" and (options.masked_lm_first or not options.init):
         _check_generator(options, config)
-    return options, _with_pooler(options, config)
+    return options, _with_pooling(options, config)
 
 
-def _with_pooler(options, config):
+def _with_pooling(options, config):
     """The configuration, with a pooler where pairs need one and a model of masked tokens alone has
-    none; a run that began without goes on without."""
+    none; a run that began with the first token alone, before we chose otherwise, goes on with
+    it."""
+    needs = options.init and options.objective in PAIRS and config.pooling == "first"
+    by_recipe = options.recipe and options.preset and config.pooling == "mean"
     began = os.path.join(options.output_dir, "model_config.json")
-    if (not options.init or options.objective not in PAIRS or config.pooling != "first"
-            or files.exists(began) and ModelConfig.load(began).pooling == "first"):
-        return config
-    return config.replace(pooling="dense")
+    if (needs or by_recipe) and files.exists(began) and (
+            ModelConfig.load(began).pooling == "first"):
+        return config.replace(pooling="first")
+    return config.replace(pooling="dense") if needs else config
 
 
 def _filled(options, **values):

@@ -19,12 +19,12 @@ class AdamW(MomentOptimizer):
         """Return the learning rate, what decay leaves of a weight, and the kernel's arguments."""
         learning_rate, correction_1, correction_2 = super()._factors(learning_rate)
         root, zero = tf.sqrt(correction_2), tf.constant(0.0)
+        beta_1, beta_2 = (tf.constant(beta, tf.float32) for beta in (self.beta_1, self.beta_2))
         # With powers of 0 the kernel corrects nothing itself; its epsilon stands beside the
         # uncorrected root, so both move into its two factors.
         return learning_rate, 1 - learning_rate * (self.weight_decay or 0.0), {
-            "beta1_power": zero, "beta2_power": zero, "beta1": tf.constant(self.beta_1),
-            "beta2": tf.constant(self.beta_2), "lr": learning_rate * root / correction_1,
-            "epsilon": self.epsilon * root}
+            "beta1_power": zero, "beta2_power": zero, "beta1": beta_1, "beta2": beta_2,
+            "lr": learning_rate * root / correction_1, "epsilon": self.epsilon * root}
 
     def _update(self, gradient, variable, index, learning_rate, kept, factors):
         self._decay(variable, index, kept)

@@ -92,16 +92,17 @@ class DecoupledOptimizer(keras.optimizers.Optimizer):
         Args:
             strategy: the `tf.distribute.Strategy` that the variables were made under.
             gradients: dense, as `strategy.run` returned them, the same on every replica.
-            variables: the Keras variables that `build` was called with.
+            variables: the Keras variables that `build` was called with, in the same order.
         """
         learning_rate = tf.cast(self.learning_rate, tf.float32)
         factors = {rate: self._factors(learning_rate * rate) for rate in set(self._rates)}
-        for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
+        for index, (gradient, variable, rate) in enumerate(
+                zip(gradients, variables, self._rates, strict=True)):
             strategy.extended.update(
                 variable.value,
                 lambda local, gradient, *factors, index=index: self._update_after(
                     gradient, local, index, *factors),
-                args=(gradient, *factors[self._rates[index]]), group=False)
+                args=(gradient, *factors[rate]), group=False)
         self.iterations.assign_add(1)
 
     def _update_after(self, gradient, variable, index, *factors):

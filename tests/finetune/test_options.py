@@ -73,7 +73,7 @@ def test_ranking_and_embedding_both_have_a_loss(task, loss):
     (["--pooling", "mean", "--init", "m", "--features", "-1"], "--pooling beside --features: the "
      "whole encoder stays as it is, and a BiLSTM"),
     (["--pooling", "max"], "--pooling max with --task cola; expected mean, cls, cls_pooled or sep"),
-    (["--task", "conll", "--pooling", "mean"], "--pooling mean is for embedding and "),
+    (["--task", "conll", "--pooling", "mean"], "--pooling mean is for embedding, "),
     (["--n_best", "5"], "--n_best 5 is for question answering, not for --task cola"),
     (["--unit", "word"], "--unit word is for token classification, not for --task cola"),
     (["--lstm_size", "8"], "--lstm_size 8 is for --features, which are not asked for"),

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from sentiment import MARKS, config, examples, options, tokenizer, write_table
 
+from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
+from bert_tf.family_defaults import FAMILY_DEFAULTS
 from bert_tf.finetune.init import find_start
 from bert_tf.finetune.run import FinetuningRun
+from bert_tf.load import from_pretrained
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -73,6 +76,7 @@ def test_an_encoder_that_is_not_trained_is_told(tmp_path, capsys):
 @pytest.mark.parametrize(("pooling", "vector"), [
     ("mean", lambda tokens, real: (tokens * real).sum(axis=1) / real.sum(axis=1)),
     ("cls", lambda tokens, real: tokens[:, 0]),
+    ("cls_pooled", None),
     ("sep", lambda tokens, real: tokens[[0, 1], real[:, :, 0].sum(axis=1) - 1])])
 def test_the_vector_that_a_head_reads(task, pooling, vector, tmp_path):
     old = str(tmp_path / "old")
@@ -86,7 +90,13 @@ def test_the_vector_that_a_head_reads(task, pooling, vector, tmp_path):
               "input_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]]),
               "input_type_ids": np.zeros((2, 5), int)}
     output = model.encoder(inputs)
-    expected = vector(output["sequence_output"].numpy(), inputs["input_mask"][:, :, None])
+    tokens = output["sequence_output"].numpy()
+    if vector is None:  # what the saved pooler makes of it
+        dense = {weight.name: weight.numpy()
+                 for weight in from_pretrained(old).encoder.backbone.pooler.weights}
+        expected = np.tanh(tokens[:, 0] @ dense["kernel"] + dense["bias"])
+    else:
+        expected = vector(tokens, inputs["input_mask"][:, :, None])
     np.testing.assert_allclose(output["pooled_output"], expected, atol=1e-6)
     head = {weight.name: weight.numpy() for weight in model.head.weights}
     np.testing.assert_allclose(
@@ -94,9 +104,13 @@ def test_the_vector_that_a_head_reads(task, pooling, vector, tmp_path):
 
 
 @pytest.mark.parametrize(("pooling", "told"), [
-    ("dense", ""), ("first", "note: convert --to hf will refuse this model: a classifier of "
-                             "pooling='first' cannot be written as BertForSequenceClassification")])
+    ("dense", ""), *((name, "note: convert --to hf will refuse this model: a classifier of "
+                      f"pooling={name!r} cannot be written as BertForSequenceClassification; "
+                      "expected 'dense'") for name in ("first", "mean")),
+    (None, "family='static' cannot be written in the hf format")])
 def test_a_model_that_hf_cannot_hold_is_told(pooling, told, capsys):
-    FinetuningRun(options(), None, None).tell_of(Classifier(config(pooling=pooling), [*MARKS]))
+    made = config(pooling=pooling) if pooling else ModelConfig(
+        vocab_size=20, hidden_size=8, family="static", **FAMILY_DEFAULTS["static"])
+    FinetuningRun(options(), None, None).tell_of(Classifier(made, [*MARKS]))
     out = capsys.readouterr().out
     assert told in out and bool(out) == bool(told)

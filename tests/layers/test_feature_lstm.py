@@ -122,3 +122,12 @@ def test_a_left_to_right_encoder_may_have_features():
     with pytest.raises(UsageError, match="would see the first token alone"):
         Classifier(causal, ["a", "b"])
     Classifier(causal, ["a", "b"], features=FEATURES)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_what_a_left_to_right_encoder_may_be_pooled_by_has_seen_its_last_token(pooling):
+    model = Classifier(CONFIG.replace(attention="causal", pooling=pooling), ["a", "b"], seed=1)
+    ids = np.array([[4, 5, 6], [4, 5, 7]])
+    first, second = model({"input_word_ids": ids, "input_mask": np.ones_like(ids),
+                           "input_type_ids": np.zeros_like(ids)}).numpy()
+    assert np.abs(first - second).max() > 1e-4

@@ -69,7 +69,7 @@ def test_what_is_chosen(choose, measured, capsys):
             options.learning_rate, options.vocab_size) == (32, 64, 0.2, 1e-3, 8000)
     assert 20_000 < options.train_steps < 32_000 and options.warmup_steps == (
         options.train_steps // 10)
-    assert config.family == "modernbert" and config.hidden_dropout_prob == 0
+    assert (config.family, config.pooling, config.hidden_dropout_prob) == ("modernbert", "mean", 0)
     assert [each.preset for each, _, _ in measured] == ["tiny", "mini", "small"]
     assert all(each.hidden_dropout_prob == 0 for _, each, _ in measured)
     printed = capsys.readouterr().out

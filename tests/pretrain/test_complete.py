@@ -170,6 +170,15 @@ def test_a_model_of_masked_tokens_alone_gets_a_pooler_for_pairs(tmp_path, monkey
     assert completed(["--config", str(config), "--vocab_size", "6"])[1].pooling == "first"
 
 
+def test_a_budget_run_that_began_with_the_first_token_goes_on_with_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    budget = ["--recipe", "budget", "--hours", "1", "--preset", "tiny", "--output_dir", "run"]
+    assert completed(budget)[1].pooling == "mean"
+    (tmp_path / "run").mkdir()
+    completed(["--family", "modernbert"])[1].save(tmp_path / "run/model_config.json")
+    assert completed(budget)[1].pooling == "first"
+
+
 @pytest.mark.parametrize("output_dir", ["run", "run/model"])
 def test_the_model_to_start_from_is_not_cleared_away(output_dir, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -52,6 +52,15 @@ def test_updates_are_the_papers(kind, rates, factors):
         np.testing.assert_allclose(weight.numpy(), right, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [AdamW, Muon])
+def test_betas_of_any_type_of_number(kind):
+    """Without a mean of gradients the first update is a learning rate times their sign."""
+    weights = [keras.Variable(np.zeros(3, "float32"), name="bias")]
+    optimizer = kind(0.01, beta_1=0, beta_2=np.float64(0.98), epsilon=0.0)
+    optimizer.apply([tf.constant([2.0, -3.0, 0.5])], weights)
+    np.testing.assert_allclose(weights[0].numpy(), [-0.01, 0.01, -0.01], rtol=1e-5)
+
+
 def test_lion_is_the_papers():
     """Chen et al. 2023, algorithm 2, in float64."""
     weights, random = variables(), np.random.default_rng(1)

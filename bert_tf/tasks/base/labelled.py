@@ -255,10 +255,10 @@ def check_sees_text(encoder, features, what):
     """
     config = getattr(encoder, "config", encoder)
     if (isinstance(config, ModelConfig) and config.attention == "causal"
-            and config.pooling != "last" and not config.bilstm and features is None):
+            and config.pooling in ("dense", "first") and not config.bilstm and features is None):
         raise UsageError(explain(
             f"a {what} with attention='causal' and pooling={config.pooling!r} would see "
-            "the first token alone", "pooling='last' or bilstm=True"))
+            "the first token alone", "pooling='last' or 'mean', or bilstm=True"))
 
 
 def pooled_by(name):

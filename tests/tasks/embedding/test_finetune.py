@@ -177,7 +177,7 @@ def test_a_teacher_of_another_format(folder, run):
     (["--train", "equal.tsv"], 1, "have the score 2; expected different ones"),
     (["--train", "half.tsv"], 1, "half.tsv line 2: empty positive; try removing the row, or "
                                  "--skip_bad_rows"),
-    (["--task", "cola", "--two_sided"], 2, "--two_sided True is for embedding and multi "
+    (["--task", "cola", "--two_sided"], 2, "--two_sided True is for embedding, multi "
                                            "vector, not for --task cola"),
     (["--train", "alone.txt", "--dev", "sts.tsv", "--dropout", "0", "--batch_size", "2"], 2,
      "texts alone and a model without dropout"),
