@@ -189,16 +189,17 @@ def _values_of(config, task):
         raise UsageError(explain(f"family={config.family!r} cannot be written in the hf format",
                                  ", ".join(MODELS)))
     architectures = [name for each, name, _ in MODELS[config.family] if each == plain][:1]
-    if not architectures:
-        classes = ", ".join(name for _, name, _ in MODELS[config.family])
-        raise UsageError(explain(f"the hf format has no class for {plain} of family "
-                                 f"{config.family!r}", f"what one of {classes} computes"))
     needs = _needs_pooler(config.family, task)
-    if (needs or task["task"] == "classifier") and (config.pooling == "dense") != needs:
+    if architectures and (needs or task["task"] == "classifier") and (
+            (config.pooling == "dense") != needs):
         raise UsageError(explain(
             f"a {task['task']} of pooling={config.pooling!r} cannot be written as "
             f"{architectures[0]}", repr(FAMILY_DEFAULTS[config.family].get("pooling", "dense"))))
     values = hf_config.write_config(config, plain == MASKED_LM, task["task"] in LABELLED)
+    if not architectures:
+        classes = ", ".join(name for _, name, _ in MODELS[config.family])
+        raise UsageError(explain(f"the hf format has no class for {plain} of family "
+                                 f"{config.family!r}", f"what one of {classes} computes"))
     classes = hf_config.write_classes(task) if "labels" in task else {}
     return {"architectures": architectures, **values, **classes}
 
