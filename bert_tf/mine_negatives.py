@@ -11,6 +11,7 @@ vectors are kept beside the output, unless that is in an object store, until it 
 interrupted run resumes.
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -86,6 +87,8 @@ def mine_negatives(config):
     config.rule()
     if config.model is None and not config.bm25:
         raise UsageError(explain("nothing to search by", "--model, --bm25 or both"))
+    if config.model is None and config.dtype:
+        raise UsageError(f"--dtype {config.dtype} without --model; omit it")
     paths = files.expand(config.corpus)
     options = {name: value for name, value in config.stored().items() if name != "output"}
     if config.model is not None:
@@ -95,6 +98,9 @@ def mine_negatives(config):
     if files.resolved(config.output) in map(files.resolved, inputs):
         raise UsageError(explain(f"--output {config.output} is one of the files that are read",
                                  attempt="another --output"))
+    if not config.output.endswith((".jsonl", ".ndjson")):
+        raise UsageError(explain(f"--output {config.output}", "a name that ends with .jsonl, by "
+                                 "which it is read"))
     folder, name = os.path.split(config.output)
     with locks.held(folder or ".", name=name), _work(config.output) as work:
         if files.exists(config.output) and not files.exists(record) and not config.overwrite:
@@ -112,13 +118,13 @@ def mine_negatives(config):
         # Where there are lines, what they were made of is there too.
         files.remove(config.output)
         notes = [*mining.notes, *(mining.bm25.notes if config.bm25 else ())]
+        if left_out := sum(map(len, mining.positives.values())) - len(lines):
+            notes.append(f"{left_out:,} positives without a negative are left out")
         manifest.write(record, options, inputs, notes=notes)
         files.write_json_lines(config.output, lines)
         files.remove(work)
     negatives = sum(len(line["negatives"]) for line in lines)
     print(f"{len(lines):,} positives with {negatives:,} negatives in {config.output}")
-    if left_out := sum(map(len, mining.positives.values())) - len(lines):
-        print_note(f"{left_out:,} positives without a negative are left out")
     _print_notes(notes)
     return config.output
 
@@ -140,6 +146,9 @@ class _Mining:
         self.read_corpus = functools.partial(read_corpus, form=config.form(),
                                              columns=config.columns())
         self.positives = self._read_queries()  # {query: {positive: None}}
+        self.taken = collections.defaultdict(set)  # keys of texts that match, by that of the query
+        for query, texts in self.positives.items():
+            self.taken[_key(query)].update(map(_key, (query, *texts)))
         embedder = None
         if config.model is not None:  # before there is any work to lose
             from bert_tf.embedder import Embedder
@@ -258,7 +267,7 @@ class _Mining:
         return scores, rows, positives
 
     def _lines_of(self, query, scores, rows, positive_scores, generator):
-        taken = {self.none, *(_key(text) for text in (query, *self.positives[query]))}
+        taken = {self.none, *self.taken[_key(query)]}
         taken |= {self.keys[self.rows[key]] for key in taken if key in self.rows}  # without title
         kept = []  # neither positives nor a text a second time
         for place, row in enumerate(rows.tolist()):

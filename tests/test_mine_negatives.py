@@ -242,6 +242,25 @@ def test_no_flag_that_is_not_there_is_named(data, tmp_path):
         mine_negatives(**data | {"input": str(tmp_path / "left.csv"), "bm25": True})
 
 
+def test_a_positive_of_the_same_query_in_another_spelling_is_no_negative(data):
+    pairs = [("Quick  fox", "the quick brown fox"), ("quick fox", "the quick fox"),
+             ("café", "a quick dog"), ("cafe\u0301", "café")]
+    pathlib.Path(data["input"]).write_text("query\tpositive\n" + "".join(
+        f"{query}\t{text}\n" for query, text in pairs))
+    for line in read(mine_negatives(**data, bm25=True, negatives=9)):
+        own = next(group for group in (pairs[:2], pairs[2:]) if line["query"] in dict(group))
+        assert line["negatives"] and not set(line["negatives"]) & {text for _, text in own}
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"output": "train.tsv"}, "--output train.tsv; expected a name that ends with .jsonl"),
+    ({"output": "train.jsonl.gz"}, "--output train.jsonl.gz; expected a name that ends with"),
+    ({"dtype": "bfloat16"}, "--dtype bfloat16 without --model; omit it")])
+def test_what_would_be_lost_or_does_nothing(data, given, message):
+    with pytest.raises(UsageError, match=message):
+        mine_negatives(**{**data, "bm25": True, **given})
+
+
 @pytest.mark.parametrize("option", ["input", "corpus"])
 def test_what_is_read_is_not_replaced(data, option):
     before = pathlib.Path(data[option]).read_text()

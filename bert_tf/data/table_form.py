@@ -11,6 +11,7 @@
 import csv
 import dataclasses
 import itertools
+import unicodedata
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
@@ -42,6 +43,11 @@ class TableForm:
 
 
 AS_FOUND = TableForm()  # all of it is detected in the file
+
+
+def composed(text):
+    """Return a str as it is known by, whether it came composed (NFC) or decomposed (NFD)."""
+    return unicodedata.normalize("NFC", text)
 
 
 def is_table(path):
@@ -128,8 +134,8 @@ def _width(path, columns, form, delimiter, quoted):
         sample = list(itertools.islice(rows, 1 if named else _SAMPLE))
     except csv.Error:
         return 0
-    names = [name.strip() for name in sample[0]] if sample else []
-    fits = (all(column in names or column.isdigit() and int(column) < len(names)
+    names = [composed(name.strip()) for name in sample[0]] if sample else []
+    fits = (all(composed(column) in names or column.isdigit() and int(column) < len(names)
                 for column in columns)
             and sum(len(row) == len(names) for row in sample) >= _SIMILAR * len(sample))
     return len(names) if fits else 0

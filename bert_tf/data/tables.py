@@ -15,10 +15,10 @@ import dataclasses
 import itertools
 import json
 import textwrap
-import unicodedata
 
 from bert_tf.data.table_form import (
     AS_FOUND,
+    composed,
     guess_delimiter,
     quoted_rows,
     split_rows,
@@ -146,11 +146,6 @@ def read_text_lines(path, form=AS_FOUND):
     for number, line in enumerate(_lines(path, form), 1):
         if line.strip():
             yield f"{path} line {number}", {"text": line}
-
-
-def composed(text):
-    """Return a str as it is known by, whether it came composed (NFC) or decomposed (NFD)."""
-    return unicodedata.normalize("NFC", text)
 
 
 def check_unicode(where, text, what):

@@ -33,5 +33,8 @@ def complete(options):
         refuse_layers("--static", options.objectives)
     if len(set(options.objectives)) < len(options.objectives):
         raise UsageError(explain(f"--objectives {' '.join(options.objectives)}", "each once"))
+    if options.relation_heads and "relations" not in options.objectives:
+        raise UsageError(f"--relation_heads {options.relation_heads} without the objective "
+                         "relations; omit it, or add relations to --objectives")
     return options.with_folders("teacher", "init").replace(
         learning_rate=options.learning_rate or _LEARNING_RATES.get(kind, 1e-4))

@@ -110,11 +110,11 @@ def _resolved(found, places):
 
 
 def _by_text(queries):
-    """Return one query for each text, by the id of the first, to which all is relevant that is so
-    to any of them."""
+    """Return one query for each text, composed or not, by the id of the first, to which all is
+    relevant that is so to any of them."""
     merged = {}
     for query in queries:
-        merged.setdefault(query.text, query).relevant.update(query.relevant)
+        merged.setdefault(composed(query.text), query).relevant.update(query.relevant)
     return list(merged.values())
 
 
@@ -136,6 +136,9 @@ def _with_ids(options, form):
     names, _ = column_names(path, form)
     if _IDS not in names:
         return None
+    for name in sorted(options.columns().keys() - {"text", "id"}):
+        raise UsageError(f"--{name}_column with {path}, whose column {_IDS} says what is relevant; "
+                         "omit it")
     columns = find_columns(names, options.columns())
     if columns is None:
         raise UsageError(explain(f"{path}: no column of queries among {', '.join(names)}",

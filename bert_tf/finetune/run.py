@@ -119,7 +119,8 @@ class FinetuningRun(OutputFolder):
         if gone:
             print(f"{self.path(gone[0])} is missing; measuring again")
             self.prepare(*self.examples())
-            model = from_pretrained(self.path("model"), self.type.built_as)
+            model = from_pretrained(self.path("model"), self.type.built_as,
+                                    dtype=keras_policy(self.options.dtype))
             write_measured(self.type, self.dev, self.type.predict_dev(model, self.dev), self.path())
             self.measure_test(model)
 

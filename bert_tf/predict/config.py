@@ -25,6 +25,8 @@ class PredictConfig(ColumnOptions, WriteOptions):
         metavar="NAME", otherwise="what the model is for")
     format: str = option("parquet", "of the predictions; npy: vectors alone, beside their ids",
                          choices=FORMATS)
+    header: bool | None = ColumnOptions.redefined(
+        "header", None, "none where the columns of texts are numbers")
     strict: bool = option(False, "end at the first bad row, instead of writing it to "
                                  "bad_rows.jsonl and going on")
     dtype: str | None = option(None, "what the model computes in", choices=("float32", "bfloat16"),

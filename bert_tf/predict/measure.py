@@ -9,6 +9,8 @@ from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.tasks.base.text_files import UnknownLabel
 from bert_tf.tasks.registry import find_task, make_type, tasks
 
+_NOT_LABELLED = "not labelled"
+
 
 def measure(name, several, rows, columns, shards):
     """Measure what was predicted, as `evaluate` does.
@@ -53,26 +55,25 @@ def measure(name, several, rows, columns, shards):
 
 
 def _labelled(task, rows, columns):
-    """Yield `(place, example or BadRow)` of every row of all tables."""
+    """Yield `(place, example or BadRow)` of every row of all files."""
     columns = {**task.columns, **columns} if task.columns else {}
     for source in rows.sources:
-        if source.is_table and source.names:
+        if source.names:
             places = (place for place, _ in source.rows(rows.text_columns.values()))
-            yield from zip(places, _examples(task, source, columns), strict=False)
+            examples = _examples(task, source, columns) if source.is_table else ()
+            yield from zip(places, itertools.chain(
+                examples, itertools.repeat(BadRow(_NOT_LABELLED))), strict=False)
 
 
 def _examples(task, source, columns):
-    """Yield the examples of a table; from where it cannot be read as such, a BadRow for each row:
-    what can be predicted need not be labelled."""
-    reason = "not labelled"
+    """Yield the examples of a table, as far as it can be read as such: what can be predicted need
+    not be labelled."""
     try:
         yield from task.read(source.path, columns, source.form)
     except NoColumn:
         pass
     except BertTfError as error:
-        reason = str(error)
-        print(f"{source.path} is not measured: {reason}", file=sys.stderr)
-    yield from itertools.repeat(BadRow(reason))
+        print(f"{source.path} is not measured: {error}", file=sys.stderr)
 
 
 def _beside(labelled, predicted):

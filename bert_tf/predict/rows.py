@@ -14,6 +14,7 @@ from bert_tf.data.tables import (
     NoColumn,
     check_unicode,
     column_names,
+    composed,
     id_prefixes,
     read_rows,
     read_text_lines,
@@ -47,8 +48,9 @@ class Block(typing.NamedTuple):
     late: list
 
     def ids(self, column):
-        """Return the ids, a list of str."""
-        return [str(value) for value in self.columns[column]]
+        """Return the ids, a list of str; of a row without one its file and line."""
+        return [place if value is None else str(value)
+                for place, value in zip(self.places, self.columns[column], strict=True)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Rows:
         self._prefixes = dict(zip(paths, id_prefixes(paths), strict=True))
         self.names = list(dict.fromkeys(
             name for source in self.sources for name in source.names))
-        self.id = columns.get("id", ID)
+        self.id = self._named(columns.get("id", ID))
         if not needs_id and self.id not in self.names:
             self.id = ID
         self.numbered = self.id not in self.names
@@ -121,6 +123,13 @@ class Rows:
             if needs_id and "id" in columns:
                 raise NoColumn(paths[0], self.id, ", ".join(self.names))
             self.names.insert(0, self.id)
+
+    def _named(self, column):
+        """Return a column as the files call it; a number counts under the header that all have."""
+        if column.isdigit() and column not in self.names and len(
+                {source.names for source in self.sources}) == 1 and not self.sources[0].holds:
+            column = dict(enumerate(self.names)).get(int(column), column)
+        return next((name for name in self.names if composed(name) == composed(column)), column)
 
     def _source(self, path, form):
         """Look at a file: are there the columns that are needed?"""
@@ -140,7 +149,7 @@ class Rows:
         source = _Source(path, tuple(names), form, table)
         numbers = list(map(str, range(len(names)))) if table and source.holds is None else []
         for key, column in zip(("text", "text_b"), needed, strict=False):
-            if column not in (*names, *numbers):
+            if composed(column) not in (*map(composed, names), *numbers):
                 raise UsageError(explain(str(NoColumn(path, column, ", ".join(names))),
                                          attempt=f"--{key}_column"))
         if source.holds is None:

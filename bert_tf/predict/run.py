@@ -109,8 +109,7 @@ class Prediction(OutputFolder):
         if predictor.signature not in answering_signatures(self.task):
             return {}, 0, 0
         columns = self.options.columns()
-        if work.rows.id != columns.get("id"):  # that of other tables
-            columns.pop("id", None)
+        columns.pop("id", None)  # rows are told apart by their places
         label = {**(find_task(self.task).columns or {}), **columns}.get("label")
         if label and not label.isdigit() and not any(
                 _may_have(source, composed(label)) for source in work.rows.sources):

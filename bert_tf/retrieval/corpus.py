@@ -15,7 +15,7 @@ import dataclasses
 import itertools
 import os
 
-from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, written_as
+from bert_tf.data.table_form import AS_FOUND, DELIMITERS, fitting_delimiter, is_table, written_as
 from bert_tf.data.tables import (
     BadRow,
     NoColumn,
@@ -120,6 +120,10 @@ def _named(path, form, columns):
     text, id = columns.get("text", "text"), columns.get("id")
     needed, optional = ([text, id], []) if id else ([text], _IDS)
     ours = {text: "text", id: "id"}
+    if form.header is None and all(map(str.isdigit, needed)) and is_table(path) and (
+            not written_as(path)) and _names_columns(next(read_rows(
+                path, needed, form=form), (path, BadRow()))[1]):
+        form = dataclasses.replace(form, header=True)
     return ((where, row if isinstance(row, BadRow) else {
         ours.get(name, name): value for name, value in row.items()})
         for where, row in read_rows(path, needed, [*optional, "title"], form))
@@ -135,21 +139,27 @@ def _table(path, form):
             if written_as(path) or form.header:
                 raise
             no_header = error
-    usual = DELIMITERS["comma" if files.suffix(path) == ".csv" else "tab"]
-    form = dataclasses.replace(form, header=False, delimiter=form.delimiter or usual)
+    form = dataclasses.replace(form, header=False, delimiter=form.delimiter or (
+        fitting_delimiter(path, ["0"], form) if files.suffix(path) == ".csv" else
+        DELIMITERS["tab"]))  # where commas and semicolons are text
     rows = read_rows(path, ["0"], ["1", "2", "3"], form)
     first = next(rows, None)
     if first is None:
         return ()
     names = _WITHOUT_HEADER.get(len(first[1]))
-    named = {*_IDS, "text", "title"} & {value.strip().lower() for value in first[1].values()}
-    if no_header and (names is None or (named and len(names) > 1)):
+    if no_header and (names is None or _names_columns(first[1])):
         raise no_header  # more columns, which only a header can tell apart, or one without texts
     if names is None:
         raise UsageError(explain(f"{first[0]}: more than three columns without a header",
                                  "text; id and text; or id, text and title"))
     return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(), strict=True)))
             for where, row in itertools.chain([first], rows))
+
+
+def _names_columns(row):
+    """Return whether one of a first row's fields is the name of a column that we know."""
+    return not isinstance(row, BadRow) and not {*_IDS, "text", "title"}.isdisjoint(
+        value.strip().lower() for value in row.values())
 
 
 def _begun(rows):

@@ -62,6 +62,9 @@ def test_a_column_is_found_composed_or_not(write_file, name, written, asked):
     column = unicodedata.normalize(asked, "라벨")
     [(_, row)] = read_rows(write_file(name, text), ["text", column])
     assert row == {"text": "a", column: "b"}
+    if name == "a.csv":  # where the delimiter is told from the header
+        [(_, row)] = read_rows(write_file(name, text.replace(",", ";")), ["text", column])
+        assert row == {"text": "a", column: "b"}
 
 
 def test_crlf_and_blank_lines(write_file):

@@ -245,6 +245,8 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
      '{"id": "b", "query": "end", "positive_ids": ["d9"]}', (), 1,
      "q.jsonl line 2: the passage 'd9', relevant to the query 'b', is not in the corpus"),
     ('{"query": "end", "positive_ids": []}', (), 1, "q.jsonl line 1: no positive_ids"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--text_b_column", "a"), 2,
+     "q.jsonl, whose column positive_ids says what is relevant; omit it"),
     ('{"query": " ", "positive_ids": ["d1"]}', (), 1, "q.jsonl line 1: empty query"),
     ('{"id": 1, "query": "a", "positive_ids": "d1"}\n{"id": 1, "query": "b", "positive_ids": "d1"}',
      (), 1, "q.jsonl line 2: the query id '1' a second time"),
@@ -318,6 +320,16 @@ def test_a_positive_is_in_the_corpus_however_it_is_composed(folder, tmp_path):
                    corpus=tmp_path / "passages.tsv") == 0
     (line,) = files.read_lines(str(tmp_path / "out" / "predictions.jsonl"))
     assert json.loads(line)["gold"] == {"d2": 1}
+
+
+def test_a_query_is_the_same_however_it_is_composed(folder, tmp_path):
+    both = [unicodedata.normalize(form, "끝은") for form in ("NFC", "NFD")]
+    (tmp_path / "q.tsv").write_text("query\tpassage\n" + "".join(
+        f"{query}\t{text}\n" for query, text in zip(both, ("poor actor end", "the great end"),
+                                                   strict=True)))
+    assert measure(folder, tmp_path / "out", tmp_path / "q.tsv") == 0
+    (line,) = files.read_lines(str(tmp_path / "out" / "predictions.jsonl"))
+    assert json.loads(line)["gold"] == {"d3": 1, "d4": 1}
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -4,6 +4,7 @@ import datetime
 import gzip
 import json
 import types
+import unicodedata
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_metrics_of_several_labels_are_those_of_all_rows(tmp_path):
 
 
 def test_files_without_labels_are_passed_over(write_file):
-    rows = rows_of([write_file("a.tsv", "text\na\nb\n"), write_file("b.tsv", "text\tlabel\nc\t1\n"),
+    rows = rows_of([write_file("a.txt", "a\nb\n"), write_file("b.tsv", "text\tlabel\nc\t1\n"),
                     write_file("c.tsv", "text\nd\n"), write_file("d.tsv", "text\tlabel\ne\t0\n")])
     (block,) = rows.blocks(bad=None)
     told = {"label": "1", "probabilities": {"0": 0, "1": 1}}
@@ -77,6 +78,23 @@ def test_a_table_is_not_read_as_tagged_words_or_squad(monkeypatch, task):
     """Else all of it would be one sentence."""
     monkeypatch.setattr("bert_tf.predict.measure._labelled", None)
     assert measure(task, False, None, {}, []) == ({}, 0, 0)
+
+
+def test_columns_are_found_composed_or_not_and_by_number(write_file):
+    text, number = (unicodedata.normalize("NFD", name) for name in ("본문", "번호"))
+    for name, content in (("a.csv", f"{number},{text}\n7,hi\n"),
+                          ("a.jsonl", json.dumps({number: 7, text: "hi"}))):
+        for asked in ("번호", number, *(("0",) if name == "a.csv" else ())):
+            rows = rows_of([write_file(name, content)], columns={"text": "본문", "id": asked})
+            (block,) = rows.blocks(bad=None)
+            assert (block.texts, block.ids(rows.id)) == ({"text": ["hi"]}, ["7"])
+
+
+def test_a_row_without_an_id_is_known_by_its_place(write_file):
+    path = write_file("a.jsonl", '{"id": 1, "text": "a"}\n{"text": "b"}\n{"id": null, "text": "c"}')
+    rows = rows_of([path])
+    (block,) = rows.blocks(bad=None)
+    assert block.ids(rows.id) == ["1", f"{path} line 2", f"{path} line 3"]
 
 
 def test_rows_with_a_label_that_the_model_does_not_know_are_counted(write_file):

@@ -86,6 +86,22 @@ def test_columns_by_the_names_that_are_given(tmp_path):
         assert list(read_corpus(path, columns=columns)) == [expected]
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_the_delimiter_of_csv_is_told_from_its_rows(tmp_path, delimiter):
+    (tmp_path / "a.csv").write_text("".join(
+        f'{id}{delimiter}"{text}"\n' for id, text in (("x", "one, two"), ("y", "a; b;\tc"))))
+    assert list(read_corpus(tmp_path / "a.csv")) == [
+        Passage("x", "one, two"), Passage("y", "a; b;\tc")]
+
+
+@pytest.mark.parametrize(("header", "found"), [("no,Text\n", []), ("a,b\n", [Passage("a", "b")])])
+def test_of_columns_by_number_a_header_is_known_by_its_names(tmp_path, header, found):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}x,one\n")
+    assert list(read_corpus(path, columns={"text": "1", "id": "0"})) == [
+        *found, Passage("x", "one")]
+
+
 @pytest.mark.parametrize("name, text, message", [
     ("a.tsv", "id\ttext\nx\tone\nx\ttwo\n", "a.tsv line 3: the id 'x' a second time"),
     ("a.tsv", "id\ttext\n\tone\n", "a.tsv line 2: no id"),
@@ -93,6 +109,7 @@ def test_columns_by_the_names_that_are_given(tmp_path):
     ("a.tsv", "id\ttext\nx\tone\ttwo\n", "a.tsv line 2: 3 columns"),
     ("a.tsv", "pid\tpassage\tsource\tlang\nx\tone\twiki\ten\n", "no column 'text' among pid"),
     ("a.csv", "ID,Text\nx,one\n", "no column 'text' among ID, Text"),
+    ("a.csv", "Text\none\n", "no column 'text' among Text"),
     ("a.tsv", "id\ttitle\tbody\nx\tT\tone\n", "no column 'text' among id, title, body"),
     ("a.jsonl", '{"id": "a", "text": "x"}\n{"text": "y", "id": null}\n', "line 2: no id"),
     ("a.jsonl", '{"id": "2", "text": "x"}\n{"text": "y"}\n', "line 2: no id, unlike the rows"),

@@ -14,7 +14,8 @@ class Candidates:
 
     No positive of a query is ever its negative, also where it stands beside the same query in
     another example, nor is its own text, where that is a passage of another: nothing is as similar.
-    Of passages that are drawn nor is any that differs from these in case, width or blanks alone.
+    Queries are the same, and passages that are drawn are no others, where they differ in case,
+    width or blanks alone.
     What is drawn depends on the query, the seed and all passages.
 
     Args:
@@ -24,19 +25,17 @@ class Candidates:
 
     def __init__(self, examples, seed):
         self.seed = seed
-        self.relevant = collections.defaultdict(set)
+        self.relevant = collections.defaultdict(set)  # by the query's normal form
         for example in examples:
-            self.relevant[example.query].update(example.positives)
+            self.relevant[normal_form(example.query)].update((example.query, *example.positives))
         self.pool = list(dict.fromkeys(text for example in examples
                                        for text in (*example.positives, *example.negatives)))
-        for query in self.relevant.keys() & self.pool:
-            self.relevant[query].add(query)
-        alike, self.not_drawn = collections.defaultdict(set), collections.defaultdict(set)
+        alike, self.not_drawn = collections.defaultdict(set), {}
         for text in self.pool:
             alike[normal_form(text)].add(text)
         for query, texts in self.relevant.items():
-            for text in (query, *texts):
-                self.not_drawn[normal_form(query)] |= alike.get(normal_form(text), set())
+            self.not_drawn[query] = set().union(
+                *(alike.get(normal_form(text), ()) for text in texts))
 
     def negatives(self, example, count):
         """Return the negatives of an example in its file, or else `count` drawn from the others.
@@ -44,11 +43,12 @@ class Candidates:
         Raises:
             BertTfError: there are no others.
         """
-        relevant = self.relevant[example.query]
+        query = normal_form(example.query)
+        relevant = self.relevant[query]
         own = [text for text in example.negatives if text not in relevant]
         if own:
             return own
-        not_drawn = self.not_drawn[normal_form(example.query)]
+        not_drawn = self.not_drawn[query]
         drawn = self._random(example).choice(
             len(self.pool), min(len(self.pool), count + len(not_drawn)), replace=False)
         found = [self.pool[place] for place in drawn if self.pool[place] not in not_drawn][:count]

@@ -46,6 +46,12 @@ def test_what_differs_from_a_positive_in_case_or_blanks_is_not_drawn():
     assert Candidates(made, 5).negatives(made[0], 5) == ["d"]
 
 
+def test_a_query_in_another_spelling_is_the_same():
+    made = [QueryExample("0", "café", ("a",)), QueryExample("1", "Cafe\u0301 ", ("b",), ("a", "c"))]
+    assert Candidates(made, 5).negatives(made[1], 5) == ["c"]
+    assert Candidates(made, 5).negatives(made[0], 5) == ["c"]
+
+
 def test_a_query_of_which_several_pairs_are_truncated_is_one_example():
     made = [QueryExample("0", "w1", tuple(f"w{n} " * 40 for n in range(3)), ("w5",))]
     assert make().features(made, ranker(), training=True).truncated == 1
