@@ -208,6 +208,17 @@ def test_what_is_taken_from_a_finished_run_is_made_again_or_named(finished, caps
             assert {name: (run / name).read_bytes() for name in kept} == kept
 
 
+def test_a_run_in_half_precision_is_measured_again_in_it(finished):
+    words = arguments(finished, "--dtype", "bfloat16", "--epochs", "1", name="half")
+    told = finished / "half" / "predictions.jsonl"
+    with only_signatures("serving_default", "describe", "predict"):
+        assert cli.run(finetune.main, words) == 0
+        before = told.read_bytes()
+        told.unlink()
+        assert cli.run(finetune.main, words) == 0
+    assert told.read_bytes() == before
+
+
 def test_a_run_on_another_split_is_not_measured(finished, capsys, monkeypatch):
     path, told = finished / "run" / "dev_ids.json", finished / "run" / "predictions.jsonl"
     split, lines = path.read_text(), told.read_text()
