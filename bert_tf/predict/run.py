@@ -11,7 +11,7 @@
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow, composed, id_prefixes
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, explain, print_note
 from bert_tf.finetune.known import completed, known_options
 from bert_tf.models.find import find_model, model_digest
 from bert_tf.predict.local_runner import predict_locally
@@ -68,6 +68,8 @@ class Prediction(OutputFolder):
         predictor = load(options)
         for path in paths if predictor.signature == "tag" else ():
             check_untagged(path, options.form())
+        for path in paths:
+            _tell_tabs(path, options.encoding)
         rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),
                     options.shard_size, needs_id="id" in self.asked,
                     others=options.format == "jsonl")
@@ -117,6 +119,14 @@ class Prediction(OutputFolder):
         shards = ((block.places, work.writer.read(work.shard(block.number)))
                   for block in work.blocks(ignored))
         return measure(self.task, "chosen" in predictor.columns, work.rows, columns, shards)
+
+
+def _tell_tabs(path, encoding):
+    """Tell of a file that may be a table, and is read as a text a line by its name."""
+    if not is_table(path) and "\t" in next(
+            iter(files.read_lines(path, encoding, "surrogateescape")), ""):
+        print_note(f"{path} is read as a text a line, though its first line has tabs; if it is a "
+                   "table, give it a name that ends with .tsv")
 
 
 def _may_have(source, column):

@@ -279,6 +279,14 @@ def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):
     assert manifest["labelled"] == (COUNT if count == COUNT else 0)
 
 
+def test_a_table_by_the_name_of_a_text_is_told(model, write_file, tmp_path, capsys):
+    """NSMC's files are called so."""
+    source = write_file("ratings_test.txt", "id\tdocument\tlabel\n1\tthe film\t1\n")
+    assert run(model, source, tmp_path / "out") == 0
+    printed = capsys.readouterr().out
+    assert f"note: {source} is read as a text a line, though its first line has tabs" in printed
+
+
 def test_rows_whose_label_the_model_does_not_know_are_told(model, write_file, tmp_path, capsys):
     source = write_file("a.tsv", "text\tlabel\nthe film\tgood\nthe end\tnew\n")
     assert run(model, source, tmp_path / "out", "--task", "classify") == 0
