@@ -89,6 +89,9 @@ def mine_negatives(config):
         raise UsageError(explain("nothing to search by", "--model, --bm25 or both"))
     if config.model is None and config.dtype:
         raise UsageError(f"--dtype {config.dtype} without --model; omit it")
+    if files.suffix(config.output) != ".jsonl" or files.is_compressed(config.output):
+        raise UsageError(explain(f"--output {config.output}",
+                                 "a name that ends with .jsonl: others are not read as JSON lines"))
     paths = files.expand(config.corpus)
     options = {name: value for name, value in config.stored().items() if name != "output"}
     if config.model is not None:
@@ -98,9 +101,6 @@ def mine_negatives(config):
     if files.resolved(config.output) in map(files.resolved, inputs):
         raise UsageError(explain(f"--output {config.output} is one of the files that are read",
                                  attempt="another --output"))
-    if not config.output.endswith((".jsonl", ".ndjson")):
-        raise UsageError(explain(f"--output {config.output}", "a name that ends with .jsonl, by "
-                                 "which it is read"))
     folder, name = os.path.split(config.output)
     with locks.held(folder or ".", name=name), _work(config.output) as work:
         if files.exists(config.output) and not files.exists(record) and not config.overwrite:
@@ -217,7 +217,7 @@ class _Mining:
         """Return the lines of the output."""
         queries, lines = list(self.positives), []
         generator = np.random.default_rng(self.config.seed)
-        most = max(map(len, self.positives.values()))
+        most = max(map(len, self.taken.values())) - 1  # the query's own text, too, is none
         depth = min(len(self.texts), self.rule.last_rank + most + _SPARE)
         with tqdm.tqdm(desc="queries", total=len(queries), delay=2, leave=False) as bar:
             for start in range(0, len(queries), _AT_ONCE):

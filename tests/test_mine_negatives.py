@@ -252,6 +252,15 @@ def test_a_positive_of_the_same_query_in_another_spelling_is_no_negative(data):
         assert line["negatives"] and not set(line["negatives"]) & {text for _, text in own}
 
 
+def test_positives_of_all_spellings_leave_ranks_for_negatives(data, tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(f"quick fox {n}" for n in range(40)))
+    (tmp_path / "pairs.tsv").write_text("query\tpositive\n" + "".join(
+        f"{' ' * n}quick{' ' * (n + 1)}fox\tquick fox {n}\n" for n in range(1, 31)))
+    lines = read(mine_negatives(**data, bm25=True, negatives=2, last_rank=5))
+    assert {text for line in lines for text in line["negatives"]} <= {
+        f"quick fox {n}" for n in (0, *range(31, 40))} and len(lines) == 30
+
+
 @pytest.mark.parametrize(("given", "message"), [
     ({"output": "train.tsv"}, "--output train.tsv; expected a name that ends with .jsonl"),
     ({"output": "train.jsonl.gz"}, "--output train.jsonl.gz; expected a name that ends with"),
@@ -263,7 +272,11 @@ def test_what_would_be_lost_or_does_nothing(data, given, message):
 
 @pytest.mark.parametrize("option", ["input", "corpus"])
 def test_what_is_read_is_not_replaced(data, option):
-    before = pathlib.Path(data[option]).read_text()
+    path = pathlib.Path(data[option]).with_suffix(".JSONL")
+    path.write_text("".join(json.dumps({"query": query, "text": text, "positive": text}) + "\n"
+                            for query, text in QUERIES))
+    before = path.read_text()
     with pytest.raises(UsageError, match="is one of the files that are read"):
-        mine_negatives(**data | {"output": data[option], "bm25": True, "overwrite": True})
-    assert pathlib.Path(data[option]).read_text() == before
+        mine_negatives(**data | {option: str(path), "output": str(path), "bm25": True,
+                                 "overwrite": True})
+    assert path.read_text() == before

@@ -26,7 +26,7 @@ class PredictConfig(ColumnOptions, WriteOptions):
     format: str = option("parquet", "of the predictions; npy: vectors alone, beside their ids",
                          choices=FORMATS)
     header: bool | None = ColumnOptions.redefined(
-        "header", None, "none where the columns of texts are numbers")
+        "header", None, "no header where the columns of texts are numbers")
     strict: bool = option(False, "end at the first bad row, instead of writing it to "
                                  "bad_rows.jsonl and going on")
     dtype: str | None = option(None, "what the model computes in", choices=("float32", "bfloat16"),

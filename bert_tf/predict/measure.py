@@ -55,7 +55,7 @@ def measure(name, several, rows, columns, shards):
 
 
 def _labelled(task, rows, columns):
-    """Yield `(place, example or BadRow)` of every row of all files."""
+    """Yield `(place, example or BadRow)` of every row."""
     columns = {**task.columns, **columns} if task.columns else {}
     for source in rows.sources:
         if source.names:

@@ -6,6 +6,7 @@ depends on the input alone. What it holds becomes one shard of predictions.
 
 import dataclasses
 import itertools
+import os
 import typing
 
 from bert_tf.data.table_form import fitting_delimiter, is_table, written_as
@@ -48,8 +49,8 @@ class Block(typing.NamedTuple):
     late: list
 
     def ids(self, column):
-        """Return the ids, a list of str; of a row without one its file and line."""
-        return [place if value is None else str(value)
+        """Return the ids, a list of str; of a row without one its file's name and line."""
+        return [os.path.basename(place) if value is None else str(value)
                 for place, value in zip(self.places, self.columns[column], strict=True)]
 
 
@@ -115,7 +116,7 @@ class Rows:
         self._prefixes = dict(zip(paths, id_prefixes(paths), strict=True))
         self.names = list(dict.fromkeys(
             name for source in self.sources for name in source.names))
-        self.id = self._named(columns.get("id", ID))
+        self.id = self._named(columns.get("id", ID), needs_id)
         if not needs_id and self.id not in self.names:
             self.id = ID
         self.numbered = self.id not in self.names
@@ -124,10 +125,13 @@ class Rows:
                 raise NoColumn(paths[0], self.id, ", ".join(self.names))
             self.names.insert(0, self.id)
 
-    def _named(self, column):
-        """Return a column as the files call it; a number counts under the header that all have."""
-        if column.isdigit() and column not in self.names and len(
-                {source.names for source in self.sources}) == 1 and not self.sources[0].holds:
+    def _named(self, column, needs_id):
+        """Return a column as the files call it, a number by the header that all have."""
+        if column in self.names:
+            return column
+        sources = [source for source in self.sources if source.names]
+        if needs_id and column.isdigit() and len({source.names for source in sources}) == 1 and (
+                all(source.is_table and not source.holds for source in sources)):
             column = dict(enumerate(self.names)).get(int(column), column)
         return next((name for name in self.names if composed(name) == composed(column)), column)
 

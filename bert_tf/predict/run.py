@@ -108,7 +108,8 @@ class Prediction(OutputFolder):
 
     def _metrics(self, work, predictor):
         """Return what `measure` does, of the shards as they were written."""
-        if predictor.signature not in answering_signatures(self.task):
+        if predictor.signature not in answering_signatures(self.task) or not any(
+                source.is_table for source in work.rows.sources):
             return {}, 0, 0
         columns = self.options.columns()
         columns.pop("id", None)  # rows are told apart by their places

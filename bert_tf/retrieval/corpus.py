@@ -2,7 +2,8 @@
 
 - A table has a column (JSON: a field) `text`, and may have `id` (or `_id`, as in BEIR) and `title`.
 - A `.tsv` or `.csv` whose first row names no such column, or is said to be no header, has none: its
-  columns are `text`; `id` and `text`; or `id`, `text` and `title`.
+  columns are `text`; `id` and `text`; or `id`, `text` and `title`. Of columns that are given by
+  number the first row is a header if it has these names there.
 - Any other name: a passage a line; blank lines are passed over.
 - A `.json` object is SQuAD's or KorQuAD's: each paragraph is a passage, with its article's title.
 
@@ -15,7 +16,7 @@ import dataclasses
 import itertools
 import os
 
-from bert_tf.data.table_form import AS_FOUND, DELIMITERS, fitting_delimiter, is_table, written_as
+from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, written_as
 from bert_tf.data.tables import (
     BadRow,
     NoColumn,
@@ -120,10 +121,11 @@ def _named(path, form, columns):
     text, id = columns.get("text", "text"), columns.get("id")
     needed, optional = ([text, id], []) if id else ([text], _IDS)
     ours = {text: "text", id: "id"}
-    if form.header is None and all(map(str.isdigit, needed)) and is_table(path) and (
-            not written_as(path)) and _names_columns(next(read_rows(
-                path, needed, form=form), (path, BadRow()))[1]):
-        form = dataclasses.replace(form, header=True)
+    if form.header is None and all(map(str.isdigit, needed)) and not written_as(path):
+        _, first = next(read_rows(path, needed, form=form), (path, BadRow()))
+        if not isinstance(first, BadRow) and _lowered(first[text]) in ("text", "title") and (
+                id is None or _lowered(first[id]) in _IDS):
+            form = dataclasses.replace(form, header=True)
     return ((where, row if isinstance(row, BadRow) else {
         ours.get(name, name): value for name, value in row.items()})
         for where, row in read_rows(path, needed, [*optional, "title"], form))
@@ -139,15 +141,15 @@ def _table(path, form):
             if written_as(path) or form.header:
                 raise
             no_header = error
-    form = dataclasses.replace(form, header=False, delimiter=form.delimiter or (
-        fitting_delimiter(path, ["0"], form) if files.suffix(path) == ".csv" else
-        DELIMITERS["tab"]))  # where commas and semicolons are text
+    usual = DELIMITERS["comma" if files.suffix(path) == ".csv" else "tab"]
+    form = dataclasses.replace(form, header=False, delimiter=form.delimiter or usual)
     rows = read_rows(path, ["0"], ["1", "2", "3"], form)
     first = next(rows, None)
     if first is None:
         return ()
     names = _WITHOUT_HEADER.get(len(first[1]))
-    if no_header and (names is None or _names_columns(first[1])):
+    named = {*_IDS, "text", "title"} & set(map(_lowered, first[1].values()))
+    if no_header and (names is None or (named and len(names) > 1)):
         raise no_header  # more columns, which only a header can tell apart, or one without texts
     if names is None:
         raise UsageError(explain(f"{first[0]}: more than three columns without a header",
@@ -156,10 +158,8 @@ def _table(path, form):
             for where, row in itertools.chain([first], rows))
 
 
-def _names_columns(row):
-    """Return whether one of a first row's fields is the name of a column that we know."""
-    return not isinstance(row, BadRow) and not {*_IDS, "text", "title"}.isdisjoint(
-        value.strip().lower() for value in row.values())
+def _lowered(name):
+    return name.strip().lower()
 
 
 def _begun(rows):

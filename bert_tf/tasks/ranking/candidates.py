@@ -14,8 +14,8 @@ class Candidates:
 
     No positive of a query is ever its negative, also where it stands beside the same query in
     another example, nor is its own text, where that is a passage of another: nothing is as similar.
-    Queries are the same, and passages that are drawn are no others, where they differ in case,
-    width or blanks alone.
+    Queries that differ in case, width or blanks alone are one query, and a passage that differs
+    from one of these only so is not drawn.
     What is drawn depends on the query, the seed and all passages.
 
     Args:
