@@ -190,16 +190,17 @@ def _values_of(config, task):
                                  ", ".join(MODELS)))
     architectures = [name for each, name, _ in MODELS[config.family] if each == plain][:1]
     needs = _needs_pooler(config.family, task)
-    if architectures and (needs or task["task"] == "classifier") and (
-            (config.pooling == "dense") != needs):
-        raise UsageError(explain(
-            f"a {task['task']} of pooling={config.pooling!r} cannot be written as "
-            f"{architectures[0]}", repr(FAMILY_DEFAULTS[config.family].get("pooling", "dense"))))
-    values = hf_config.write_config(config, plain == MASKED_LM, task["task"] in LABELLED)
+    usual = FAMILY_DEFAULTS[config.family].get("pooling", "dense")
+    other = (needs or task["task"] == "classifier") and (config.pooling == "dense") != needs
+    values = hf_config.write_config(config.replace(pooling=usual) if other else config,
+                                    plain == MASKED_LM, task["task"] in LABELLED)
     if not architectures:
         classes = ", ".join(name for _, name, _ in MODELS[config.family])
         raise UsageError(explain(f"the hf format has no class for {plain} of family "
                                  f"{config.family!r}", f"what one of {classes} computes"))
+    if other:
+        raise UsageError(explain(f"a {task['task']} of pooling={config.pooling!r} cannot be "
+                                 f"written as {architectures[0]}", repr(usual)))
     classes = hf_config.write_classes(task) if "labels" in task else {}
     return {"architectures": architectures, **values, **classes}
 

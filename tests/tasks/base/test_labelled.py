@@ -325,9 +325,10 @@ def test_labels_are_two_or_more_names(labels):
 
 def test_a_classifier_that_sees_one_token_is_refused():
     causal = TINY.replace(attention="causal")
-    with pytest.raises(UsageError, match="pooling='last' or bilstm=True"):
+    with pytest.raises(UsageError, match="pooling='last' or 'mean', or bilstm=True"):
         Classifier(causal, ["a", "b"])
-    Classifier(causal.replace(pooling="last"), ["a", "b"])
+    for pooling in ("last", "mean"):
+        Classifier(causal.replace(pooling=pooling), ["a", "b"])
     Classifier(causal.replace(bilstm=True), ["a", "b"])
 
 

@@ -131,7 +131,7 @@ def command(folder, *further, name="run"):
 
 @pytest.mark.parametrize(("further", "message"), [
     (("--loss", "triplet"), "expected in_batch or margin_mse"),
-    (("--pooling", "max"), "is for embedding, not"),
+    (("--pooling", "max"), "is for embedding, classification, ranking, not"),
     (("--expansion", "9"), "expansion=9; expected 0 to 8"), (("--dim", "0"), "at least 1")])
 def test_what_does_not_suit_is_refused(folder, further, message, capsys):
     assert cli.run(finetune.main, command(folder, *further)) == 2

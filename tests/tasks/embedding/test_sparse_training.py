@@ -73,7 +73,7 @@ def command(folder, *further, name="run"):
 
 @pytest.mark.parametrize(("further", "message"), [
     (("--loss", "triplet"), "expected in_batch or margin_mse"),
-    (("--pooling", "max"), "is for embedding, not"),
+    (("--pooling", "max"), "is for embedding, classification, ranking, not"),
     (("--loss", "vectors"), "--loss vectors"), (("--query_flops", "-1"), "at least 0")])
 def test_what_does_not_suit_is_refused(folder, further, message, capsys):
     assert cli.run(finetune.main, command(folder, *further)) == 2
