@@ -155,9 +155,7 @@ def _read_model(folder, task=None, further=()):
 def write_model(checkpoint, folder):
     """Write into a folder that exists; see `write`."""
     config, task = checkpoint.config, checkpoint.task
-    values = _values_of(config, task)
-    if config.attention == "causal":
-        values |= tokenizer_files.ends_of_text(checkpoint.tokenizer)
+    values = _values_of(config, task) | tokenizer_files.token_ids(checkpoint.tokenizer, config)
     tensors, _ = to_theirs(rows_of(config), checkpoint.tensors, values["architectures"][0])
     if task["task"] == "encoder":  # as their class itself writes it
         tensors = tensors.renamed({name.removeprefix(PREFIXES[config.family]): name

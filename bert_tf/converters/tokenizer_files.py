@@ -11,6 +11,10 @@ VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 # Of vocabularies whose rules we do not run: copied as they are.
 _FILES = (VOCABULARY, CONFIG, "vocab.json", "merges.txt", *MODEL_NAMES)
+# Keys of `config.json` and tokens of a `Vocabulary`.
+_ENDS = {"bos_token_id": "cls_id", "eos_token_id": "sep_id"}
+_TOKEN_IDS = {"modernbert": {**_ENDS, "cls_token_id": "cls_id", "sep_token_id": "sep_id"},
+              "eurobert": {**_ENDS, "mask_token_id": "mask_id"}}
 
 
 def tokenizer_folder(folder):
@@ -50,16 +54,19 @@ def copy_tokenizer(source, target):
             files.write_json(os.path.join(target, CONFIG), {**config, "tokenizer_class": name})
 
 
-def ends_of_text(folder):
-    """The keys of a `config.json` by which generation in transformers begins, where there is no
-    text, and ends as ours does, a dict; `{}` where there is no tokenizer that runs."""
+def token_ids(folder, config):
+    """The keys of a `config.json` that say which tokens are special, a dict: where there is no
+    text, generation in transformers begins by them, and ends as ours does; of other families those
+    that their classes have numbers for, which need not be in the vocabulary. `{}` where there is
+    no tokenizer that runs."""
     from bert_tf.tokenization.load import load_tokenizer
 
+    keys = _TOKEN_IDS.get(config.family, _ENDS if config.attention == "causal" else {})
     try:
-        if folder is None:
+        if folder is None or not keys:
             return {}
         vocabulary = load_tokenizer(folder).vocabulary
-        return {"bos_token_id": vocabulary.cls_id, "eos_token_id": vocabulary.sep_id}
+        return {key: getattr(vocabulary, name) for key, name in keys.items()}
     except NoTextError:  # of rules that we do not run, such as GPT's
         return {}
 

@@ -13,11 +13,12 @@ from bert_tf.converters import hf_safetensors, ours
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.hf_tokenizer import to_json
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.presets import generator_config
+from bert_tf.models.families import build_encoder
+from bert_tf.presets import generator_config, preset
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 # Keys of config.json that say nothing about what is computed from our inputs.
 _SILENT = {"transformers_version", "use_cache", "bos_token_id", "eos_token_id", "is_decoder",
@@ -50,6 +51,21 @@ def test_there_and_back_changes_no_byte(shared, tmp_path, name):
     again = hf_safetensors.read(str(tmp_path / "out"))
     assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
     _same(checkpoint.tensors, again.tensors)
+
+
+@pytest.mark.parametrize(("family", "expected"), [
+    ("bert", {}), ("eurobert", {"bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}),
+    ("modernbert", {"bos": "[CLS]", "eos": "[SEP]", "cls": "[CLS]", "sep": "[SEP]"})])
+def test_special_tokens_are_those_of_the_vocabulary(tmp_path, family, expected):
+    """Else their classes have numbers of their own, beyond a small vocabulary."""
+    entries = ["a", *SPECIAL_TOKENS]
+    config = preset(family, "tiny", len(entries)).replace(padding_id=1)
+    build_encoder(config, seed=1).save_pretrained(
+        str(tmp_path / "own"), Tokenizer(Vocabulary(entries), lower_case=True))
+    hf_safetensors.write(ours.read(str(tmp_path / "own")), str(tmp_path / "out"))
+    said = json.loads((tmp_path / "out/config.json").read_text())
+    assert {key: said[key] for key in said if key.endswith("_token_id") and key[:3] != "pad"} == {
+        f"{name}_token_id": entries.index(token) for name, token in expected.items()}
 
 
 @pytest.mark.parametrize(("name", "fields", "task"), [
