@@ -55,10 +55,13 @@ def copy_tokenizer(source, target):
 
 
 def token_ids(folder, config):
-    """The keys of a `config.json` that say which tokens are special, a dict: where there is no
-    text, generation in transformers begins by them, and ends as ours does; of other families those
-    that their classes have numbers for, which need not be in the vocabulary. `{}` where there is
-    no tokenizer that runs."""
+    """The keys of a `config.json` that say which tokens are special, a dict; `{}` where there is
+    no tokenizer that runs.
+
+    Those of left-to-right models are for generation in transformers: where there is no text, it
+    begins by them, and it ends as ours does. Of ModernBERT and EuroBERT their classes have numbers
+    otherwise, which a small vocabulary lacks.
+    """
     from bert_tf.tokenization.load import load_tokenizer
 
     keys = _TOKEN_IDS.get(config.family, _ENDS if config.attention == "causal" else {})

@@ -52,8 +52,7 @@ class Padded:
 
     def bits(self, key, first_example, width):
         """Random uint16 `[tokens, width]`; those of a row depend on its example alone."""
-        bits = example_bits(key, first_example, [self.batch, self.seq_length, width],
-                            tf.uint16)
+        bits = example_bits(key, first_example, [self.batch, self.seq_length, width], tf.uint16)
         return tf.reshape(bits, [-1, width])
 
     @property

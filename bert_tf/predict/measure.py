@@ -9,8 +9,6 @@ from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.tasks.base.text_files import UnknownLabel
 from bert_tf.tasks.registry import find_task, make_type, tasks
 
-_NOT_LABELLED = "not labelled"
-
 
 def measure(name, several, rows, columns, shards):
     """Measure what was predicted, as `evaluate` does.
@@ -62,7 +60,7 @@ def _labelled(task, rows, columns):
             places = (place for place, _ in source.rows(rows.text_columns.values()))
             examples = _examples(task, source, columns) if source.is_table else ()
             yield from zip(places, itertools.chain(
-                examples, itertools.repeat(BadRow(_NOT_LABELLED))), strict=False)
+                examples, itertools.repeat(BadRow("not labelled"))), strict=False)
 
 
 def _examples(task, source, columns):

@@ -130,8 +130,7 @@ def complete(options):
 
 def _with_pooling(options, config):
     """The configuration, with a pooler where pairs need one and a model of masked tokens alone has
-    none; a run that began with the first token alone, before we chose otherwise, goes on with
-    it."""
+    none. A run that began with the first token's vector, as all did once, goes on with it."""
     needs = options.init and options.objective in PAIRS and config.pooling == "first"
     by_recipe = options.recipe and options.preset and config.pooling == "mean"
     began = os.path.join(options.output_dir, "model_config.json")
