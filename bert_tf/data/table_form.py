@@ -11,9 +11,10 @@
 import csv
 import dataclasses
 import itertools
+import re
 import unicodedata
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";"}
@@ -23,6 +24,10 @@ _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # zipped XML, and Excel befor
 _SAMPLE = 50  # rows by which a delimiter is detected
 _SIMILAR = 0.9  # fraction of them that must be as wide as the first
 _LONGEST_FIELD = 1 << 30
+
+
+class BadRow(BertTfError):
+    """A row that is not as its file should be."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,13 +108,21 @@ def fitting_delimiter(path, columns, form):
     least = 2 if max(widths.values()) > 1 else 1  # a single column is what any other makes, too
     fitting = [delimiter for delimiter, width in widths.items() if width >= least]
     if quotes and max(widths.values()) == 1 and _width(path, [], form, ",", True) == 1 and any(
-            "\t" in line for line in itertools.islice(
-                files.read_lines(path, form.encoding, form.errors), _SAMPLE)):
+            "\t" in line for line in itertools.islice(table_lines(path, form), _SAMPLE)):
         return ","  # tabs are text in a single column
     if len(fitting) > 1 and fitting[0] != "\t":  # tabs at as many positions of every text: no
         raise UsageError(explain(f"{path}: commas and semicolons both make equal rows",
                                  attempt="--delimiter comma or --delimiter semicolon"))
     return next(iter(fitting), None)
+
+
+def table_lines(path, form):
+    """Yield the lines of a file of delimited fields; Excel's `sep=;`, which may be the first of a
+    `.csv`, as an empty one."""
+    lines = files.read_lines(path, form.encoding, form.errors)
+    if files.suffix(path) == ".csv" and (first := next(lines, None)) is not None:
+        yield "" if re.fullmatch("sep=.", first) else first
+    yield from lines
 
 
 def guess_delimiter(path, first):
@@ -127,15 +140,15 @@ def quoted_rows(lines, delimiter, strict=False):
 
 def _width(path, columns, form, delimiter, quoted):
     """Return how many columns a delimiter makes, 0 where these are not among them."""
-    lines = (line for line in files.read_lines(path, form.encoding, form.errors) if line)
+    lines = (line for line in table_lines(path, form) if line)
     rows = quoted_rows(lines, delimiter) if quoted else (line.split(delimiter) for line in lines)
-    named = any(not column.isdigit() for column in columns)
+    named = any(not column.isdecimal() for column in columns)
     try:
         sample = list(itertools.islice(rows, 1 if named else _SAMPLE))
     except csv.Error:
         return 0
     names = [composed(name.strip()) for name in sample[0]] if sample else []
-    fits = (all(composed(column) in names or column.isdigit() and int(column) < len(names)
+    fits = (all(composed(column) in names or column.isdecimal() and int(column) < len(names)
                 for column in columns)
             and sum(len(row) == len(names) for row in sample) >= _SIMILAR * len(sample))
     return len(names) if fits else 0

@@ -12,29 +12,27 @@ CRLF, also `.gz`; blank lines are passed over. A column's name may be composed o
 
 import csv
 import dataclasses
+import functools
 import itertools
 import json
 import textwrap
 
+from bert_tf.data.parquet import parquet_rows
 from bert_tf.data.table_form import (
     AS_FOUND,
+    BadRow,
     composed,
     guess_delimiter,
     quoted_rows,
     split_rows,
+    table_lines,
     written_as,
 )
-from bert_tf.errors import BertTfError, UsageError, explain, needs
-from bert_tf.storage import files, local_copies
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
 
 _MISSING = object()
 _SAMPLE = 1000  # objects whose fields are the names of their file's columns
-_PARQUET_ROWS = 4096  # that are in memory as objects, at most
-_PARQUET_BYTES = 64 << 20  # of those
-
-
-class BadRow(BertTfError):
-    """A row that is not as its file should be."""
 
 
 class NoColumn(UsageError):
@@ -78,12 +76,12 @@ def read_rows(path, columns, optional=(), form=AS_FOUND, others=False):
         BertTfError: the file cannot be read.
     """
     optional = [column for column in optional if column not in columns]
-    objects = _object_reader(path)
+    objects = _object_reader(path, () if others else columns, optional)
     if objects:
         for where, item in objects(path, form):
             yield where, _fields_of_object(where, item, columns, optional, others)
         return
-    named = [column for column in columns if not column.isdigit()]
+    named = [column for column in columns if not column.isdecimal()]
     has_header = bool(named) if form.header is None else form.header
     if named and not has_header:
         raise UsageError(explain(f"{path}: column {named[0]!r} without a header",
@@ -124,7 +122,7 @@ def column_names(path, form=AS_FOUND, inner=True):
         names = [name for item in items if isinstance(item, dict)
                  for name in (_field_names(item) if inner else item)]
         return list(dict.fromkeys(names)), form
-    first = next((line for line in _lines(path, form) if line), "")
+    first = next((line for line in table_lines(path, form) if line), "")
     form = dataclasses.replace(form, delimiter=form.delimiter or guess_delimiter(path, first))
     quoted = form.delimiter != "\t" or files.suffix(path) == ".csv"
     rows = (_csv_rows if quoted else _tsv_rows)(path, form, form.delimiter)
@@ -143,7 +141,7 @@ def has_column(path, column, form=AS_FOUND):
 
 def read_text_lines(path, form=AS_FOUND):
     """Yield `(where, {"text": line})` of a file that is no table, as `read_rows` does."""
-    for number, line in enumerate(_lines(path, form), 1):
+    for number, line in enumerate(table_lines(path, form), 1):
         if line.strip():
             yield f"{path} line {number}", {"text": line}
 
@@ -175,9 +173,12 @@ def id_prefixes(paths):
     return [f"{name}:" if len(paths) > 1 else "" for name in names]
 
 
-def _object_reader(path):
-    return {".jsonl": _json_lines, ".json": _json_list, ".parquet": _parquet_rows}.get(
-        written_as(path))
+def _object_reader(path, columns=(), optional=()):
+    """Return the function of a file of objects and its form that yields `(where, object)`; objects
+    of Parquet have these columns alone, where they are given and there."""
+    readers = {".jsonl": _json_lines, ".json": _json_list,
+               ".parquet": functools.partial(parquet_rows, columns=columns, optional=optional)}
+    return readers.get(written_as(path))
 
 
 def _field_names(item):
@@ -198,7 +199,7 @@ def _places(where, header, width, columns, optional):
     """Return the index of each column in a row of `width` fields."""
     def is_there(column):
         return composed(column) in header or (
-            not header and column.isdigit() and int(column) < width)
+            not header and column.isdecimal() and int(column) < width)
 
     places = {}
     for column in columns + [*filter(is_there, optional)]:
@@ -207,7 +208,7 @@ def _places(where, header, width, columns, optional):
             raise UsageError(f"{where}: two columns are named {column!r}")
         if name in header:
             places[column] = header.index(name)
-        elif column.isdigit() and int(column) < width:
+        elif column.isdecimal() and int(column) < width:
             places[column] = int(column)
         else:
             found = textwrap.shorten(", ".join(header), 200) or f"{width} columns"
@@ -247,18 +248,14 @@ def _value(item, column):
     return item
 
 
-def _lines(path, form):
-    return files.read_lines(path, form.encoding, form.errors)
-
-
 def _tsv_rows(path, form, delimiter):
-    for number, line in enumerate(_lines(path, form), 1):
+    for number, line in enumerate(table_lines(path, form), 1):
         if line:
             yield f"{path} line {number}", line.split(delimiter)
 
 
 def _csv_rows(path, form, delimiter):
-    rows = quoted_rows(_lines(path, form), delimiter, strict=True)
+    rows = quoted_rows(table_lines(path, form), delimiter, strict=True)
     begun = False
     while True:
         first = rows.line_num + 1
@@ -281,7 +278,7 @@ def _csv_rows(path, form, delimiter):
 
 
 def _json_lines(path, form):
-    for number, line in enumerate(_lines(path, form), 1):
+    for number, line in enumerate(table_lines(path, form), 1):
         where = f"{path} line {number}"
         if not line.strip():
             continue
@@ -298,45 +295,3 @@ def _json_list(path, form):
         raise BertTfError(explain(f"{path}: {type(items).__name__}", "a JSON list of objects"))
     for number, item in enumerate(items, 1):
         yield f"{path} item {number}", item
-
-
-def _parquet_rows(path, _):
-    with needs("parquet", f"{path}: Parquet needs pyarrow, which is not installed", ", or CSV"):
-        from pyarrow import ArrowException, parquet
-    with local_copies.staged(path) as local:
-        try:
-            # Ahead would be read the whole file.
-            stored = parquet.ParquetFile(local, pre_buffer=False)
-            count = 0
-            for batch in stored.iter_batches(_rows_at_once(stored.metadata)):
-                yield from _records(path, batch, count)
-                count += len(batch)
-        except (ArrowException, OSError) as error:
-            raise BertTfError(f"{path}: not Parquet: {error}") from error
-
-
-def _rows_at_once(metadata):
-    """Return how many rows are held at once, fewer where they are long."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    longest = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=0)
-    return int(min(max(_PARQUET_BYTES / max(longest, 1), 1), _PARQUET_ROWS))
-
-
-def _records(path, batch, before):
-    """Yield the rows of a batch, of which `before` came before it."""
-    wheres = [f"{path} row {before + number}" for number in range(1, len(batch) + 1)]
-    try:
-        yield from zip(wheres, batch.to_pylist(), strict=True)
-    except (OverflowError, ValueError):  # one of them has a value that Python cannot hold
-        for number, where in enumerate(wheres):
-            yield where, {name: _held(where, name, column[number]) for name, column in zip(
-                batch.schema.names, batch.columns, strict=True)}
-
-
-def _held(where, name, scalar):
-    """Return a value; a BadRow for text that is not UTF-8, a date after the year 9999."""
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError) as error:
-        return BadRow(f"{where}: a {scalar.type} in the column {name!r} that Python cannot hold: "
-                      f"{error}")

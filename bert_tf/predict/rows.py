@@ -130,7 +130,7 @@ class Rows:
         if column in self.names:
             return column
         sources = [source for source in self.sources if source.names]
-        if needs_id and column.isdigit() and len({source.names for source in sources}) == 1 and (
+        if needs_id and column.isdecimal() and len({source.names for source in sources}) == 1 and (
                 all(source.is_table and not source.holds for source in sources)):
             column = dict(enumerate(self.names)).get(int(column), column)
         return next((name for name in self.names if composed(name) == composed(column)), column)
@@ -139,7 +139,7 @@ class Rows:
         """Look at a file: are there the columns that are needed?"""
         needed = self.text_columns.values()
         form = dataclasses.replace(form, errors="surrogateescape")  # a row alone is bad
-        if form.header is None and all(map(str.isdigit, needed)):
+        if form.header is None and all(map(str.isdecimal, needed)):
             form = dataclasses.replace(form, header=False)
         table = is_table(path)
         if table and form.delimiter is None and written_as(path) is None:

@@ -114,7 +114,7 @@ class Prediction(OutputFolder):
         columns = self.options.columns()
         columns.pop("id", None)  # rows are told apart by their places
         label = {**(find_task(self.task).columns or {}), **columns}.get("label")
-        if label and not label.isdigit() and not any(
+        if label and not label.isdecimal() and not any(
                 _may_have(source, composed(label)) for source in work.rows.sources):
             return {}, 0, 0  # which reading all of it would tell, too
         shards = ((block.places, work.writer.read(work.shard(block.number)))
@@ -139,7 +139,7 @@ def _may_have(source, column):
 def _has_header(options):
     """Return whether the columns that a run was told of are numbers beside names: those are in a
     header, after which the numbers count."""
-    if not (options.text_column or "").isdigit():
+    if not (options.text_column or "").isdecimal():
         return False
     columns = {**(find_task(options.task).columns or {}), **options.columns()}
-    return not all(map(str.isdigit, columns.values()))
+    return not all(map(str.isdecimal, columns.values()))

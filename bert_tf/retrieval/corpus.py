@@ -121,7 +121,7 @@ def _named(path, form, columns):
     text, id = columns.get("text", "text"), columns.get("id")
     needed, optional = ([text, id], []) if id else ([text], _IDS)
     ours = {text: "text", id: "id"}
-    if form.header is None and all(map(str.isdigit, needed)) and not written_as(path):
+    if form.header is None and all(map(str.isdecimal, needed)) and not written_as(path):
         _, first = next(read_rows(path, needed, form=form), (path, BadRow()))
         if not isinstance(first, BadRow) and _lowered(first[text]) in ("text", "title") and (
                 id is None or _lowered(first[id]) in _IDS):

@@ -38,20 +38,21 @@ def refuse_secrets(text):
 def expand(patterns):
     """Return the paths matching the glob `patterns`, in order, each pattern's matches sorted.
 
-    The name of a file that is there is no pattern, whatever characters it has.
+    The name of a file that is there is no pattern; of several names of a file the first counts.
 
     Raises:
         UsageError: a pattern matches no file.
     """
-    paths = {}  # a set that keeps the order
+    paths = {}
     for pattern in patterns:
         place = _place(pattern)
         matches = [os.fspath(pattern)] if place.is_file(pattern) else place.expand(pattern)
         if not matches:
-            attempt = "a file or a quoted pattern such as 'texts/*.txt'"
-            raise UsageError(explain(f"no file matches {pattern}", attempt=attempt))
-        paths |= dict.fromkeys(matches)
-    return list(paths)
+            raise UsageError(explain(f"no file matches {pattern}",
+                                     attempt="a file or a quoted pattern such as 'texts/*.txt'"))
+        for path in matches:
+            paths.setdefault(resolved(path), path)
+    return list(paths.values())
 
 
 def inside(folder, name):
@@ -150,10 +151,9 @@ def read_json(path, encoding=None):
         lines = "naming it .jsonl if each line is a value" if error.msg == "Extra data" else ""
         raise BertTfError(explain(f"{path} line {error.lineno}: invalid JSON: {error.msg}",
                                   attempt=lines)) from error
-    except RecursionError as error:
-        raise BertTfError(f"{path}: invalid JSON: nested too deeply") from error
-    except ValueError as error:  # of Python's own bound
-        raise BertTfError(f"{path}: invalid JSON: number too long") from error
+    except (RecursionError, ValueError) as error:  # the latter of Python's own bound
+        what = "nested too deeply" if isinstance(error, RecursionError) else "number too long"
+        raise BertTfError(f"{path}: invalid JSON: {what}") from error
 
 
 def read_json_object(path):

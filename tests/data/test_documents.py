@@ -258,8 +258,8 @@ def test_vocabulary_and_excluded_texts_are_no_input(write_file, tmp_path, capsys
     (tmp_path / "link.txt").symlink_to(dev)
     pattern, apart = str(tmp_path / "*.txt"), [vocab, str(tmp_path / "link.txt")]
     run = str(tmp_path / "run")
-    assert expand_inputs([pattern], run, apart=apart) == [text]
+    assert expand_inputs([pattern, text, apart[1]], run, apart=apart) == [text]  # each file once
     assert capsys.readouterr().err == (
-        f"note: {dev}, {apart[1]}, {vocab} left out of the text: the vocabulary, or excluded\n")
+        f"note: {dev}, {vocab} left out of the text: the vocabulary, or excluded\n")
     with pytest.raises(UsageError, match="no text remains; .*the vocabulary, or excluded"):
         expand_inputs([dev], run, apart=apart)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_tf.data import tables
 from bert_tf.data.table_form import TableForm
 from bert_tf.data.tables import BadRow, has_column, read_rows
 from bert_tf.errors import BertTfError, UsageError
@@ -214,19 +213,6 @@ def test_what_is_no_text_is_refused_by_its_name(write_file):
         list(read_rows(write_file("a.parquet", b"PAR1 and what else"), ["text"]))
 
 
-def test_parquet(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    path = tmp_path / "a.parquet"
-    rows = [{"text": "좋다", "more": {"label": 1}}, {"text": None, "more": {"label": 0}}]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    read = list(read_rows(str(path), ["text", "more.label"]))
-    assert [row for _, row in read] == [{"text": "좋다", "more.label": 1},
-                                        {"text": None, "more.label": 0}]
-    assert read[1][0] == f"{path} row 2"
-
-
 def test_a_header_that_comes_again_is_named(write_file):
     path = write_file("a.tsv", as_tsv(ROWS) + as_tsv(ROWS))
     read = list(read_rows(path, ["text"]))
@@ -258,25 +244,8 @@ def test_a_single_column_of_csv(write_file):
     assert [row["text"] for _, row in rows] == ["a, b", "c, d, e", "f"]
 
 
-def test_long_rows_of_parquet_are_held_a_few_at_a_time(tmp_path, monkeypatch):
-    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
-    texts, held, records = [f"{number}" * 1000 for number in range(10, 60)], [], tables._records
-    parquet.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=30)
-    monkeypatch.setattr(tables, "_PARQUET_BYTES", 20_000)
-    monkeypatch.setattr(tables, "_records", lambda path, batch, before: held.append(len(batch))
-                        or records(path, batch, before))
-    found = read_rows(str(tmp_path / "a.parquet"), ["text"])
-    assert [row["text"] for _, row in found] == texts and 5 <= max(held) <= 10
-
-
-def test_parquet_with_values_that_python_cannot_hold(tmp_path):
-    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
-    texts = pa.Array.from_buffers(pa.string(), 3, pa.array([b"a", b"\xff", b"c"]).buffers())
-    days = pa.array([0, 0, 10 ** 18], pa.timestamp("ms"))
-    path = tmp_path / "a.parquet"
-    parquet.write_table(pa.table({"text": texts, "until": days}), path)
-    (_, first), (_, text), (_, until) = read_rows(str(path), ["text"], ["until"])
-    assert first["text"] == "a"
-    assert "row 2: a string in the column 'text' that Python cannot hold" in str(text)
-    assert "row 3: a timestamp[ms] in the column 'until' that" in str(until)
-    assert isinstance(text, BadRow) and isinstance(until, BadRow)
+def test_the_first_line_by_which_excel_tells_its_delimiter(write_file):
+    path = write_file("a.csv", "sep=;\r\ntext;label\r\na, b;x\r\n")
+    assert list(read_rows(path, ["text", "label"])) == [
+        (f"{path} line 3", {"text": "a, b", "label": "x"})]
+    assert [row["1"] for _, row in read_rows(path, ["1"])] == ["label", "x"]

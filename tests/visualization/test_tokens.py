@@ -1,6 +1,5 @@
 """How a text is cut: places lead back to the text, counts are those of the words one by one."""
 
-import csv
 import functools
 import html
 import json
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from tiny_model import byte_pair, save_model, sentence_piece, word_piece
 
 from bert_tf import cli, visualize
+from bert_tf.data.tables import read_rows
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS as SPECIALS
 from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -133,8 +133,8 @@ def test_the_files_hold_the_numbers(folder, tmp_path, capsys):
     cuts = {"bert": tokenize_texts(word_piece(), [SCRIPT, "the"]),
             "pieces": tokenize_texts(sentence_piece(), [SCRIPT, "the"])}
     assert [each["name"] for each in made["tokenizers"]] == list(cuts)
-    with open(tmp_path / "a.tsv", newline="") as stream:
-        rows = list(csv.DictReader(stream, dialect="excel-tab"))
+    rows = [row for _, row in read_rows(
+        str(tmp_path / "a.tsv"), ["text", "tokenizer", "piece", "start", "unknown"])]
     for name, cut in cuts.items():
         (table,) = (each for each in made["tokenizers"] if each["name"] == name)
         assert count_pieces(cut).items() <= table.items()

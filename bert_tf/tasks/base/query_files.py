@@ -97,7 +97,7 @@ def read_queries(path, columns=None, form=AS_FOUND):
     if not any(names):  # nothing, or rows of JSON none of which is an object with fields
         rows = read_rows(path, [columns.get("text", "query")], form=form) if is_table(path) else ()
         return (row for _, row in rows if isinstance(row, BadRow))
-    if form.header is None and columns and all(map(str.isdigit, columns.values())):
+    if form.header is None and columns and all(map(str.isdecimal, columns.values())):
         form = dataclasses.replace(form, header=find_columns(names) is not None)
     found = find_columns(names, columns)
     if not (is_table(path) or columns or found and found.positives):
@@ -107,7 +107,7 @@ def read_queries(path, columns=None, form=AS_FOUND):
 
     def rows():
         asked = (found.query, columns.get("id"))
-        needed = [name for name in found.all if name in asked or name.isdigit()]
+        needed = [name for name in found.all if name in asked or name.isdecimal()]
         return read_rows(path, needed, found.all, form)
 
     meanings = _meanings(found, rows())
@@ -127,7 +127,7 @@ def find_columns(names, columns=None):
         columns: as of `read_queries`.
     """
     given = {role: (columns or {}).get(flag) for role, flag in _FLAGS.items()}
-    if all(map(str.isdigit, names)) and not any(given.values()):
+    if all(map(str.isdecimal, names)) and not any(given.values()):
         return QueryColumns(names[0], tuple(names[1:2]), tuple(names[2:])) if names else None
     roles = {role: [given[role]] if given.get(role) else _named(names, known)
              for role, known in ROLES.items()}

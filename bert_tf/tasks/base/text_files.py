@@ -61,7 +61,7 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
              "multi_label": lambda where, value: _names(where, value, separator)}[problem]
     needed = [columns.text, columns.label, columns.text_b, columns.id, columns.group]
     needed = [column for column in needed if column is not None]
-    if form.header is None and not written_as(path) and all(map(str.isdigit, needed)):
+    if form.header is None and not written_as(path) and all(map(str.isdecimal, needed)):
         rows = list(read_rows(path, needed, form=form))
         form = dataclasses.replace(form, header=has_header(rows, columns.label, separator))
         if form.header:

@@ -17,7 +17,7 @@ def _published(name, columns, labels=("0", "1"), metrics=("accuracy",), problem=
     """Return a task whose tables have the given columns."""
     def read(path, _, form):
         if form.header is None:
-            form = dataclasses.replace(form, header=not columns.text.isdigit())
+            form = dataclasses.replace(form, header=not columns.text.isdecimal())
         return read_texts(path, columns, problem, None if problem == "regression" else labels,
                           limits, form=form)
 
