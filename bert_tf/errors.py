@@ -19,7 +19,22 @@ class UsageError(BertTfError):
 
 
 class DivergedError(BertTfError):
-    """A training whose loss is no number any more."""
+    """A training whose loss, or a weight of which, is no number any more.
+
+    Args:
+        reason: what happened.
+        advice: what follows it in the message.
+
+    Attributes:
+        reason: as given.
+        best: the best evaluation before, with its `step`; None where there is none.
+    """
+
+    best = None
+
+    def __init__(self, reason, advice=""):
+        super().__init__(reason + advice)
+        self.reason = reason
 
 
 class UnavailableError(BertTfError):

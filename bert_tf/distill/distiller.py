@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.distill import objectives
-from bert_tf.distill.config import OF_OUTPUT, OF_VECTORS
+from bert_tf.distill.config import OF_OUTPUT, OF_VECTORS, DistillConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.dense import Dense
 from bert_tf.models.families import INPUTS
@@ -29,7 +29,7 @@ class Distiller(keras.Model):
 
     Raises:
         UsageError: no heads divide both widths; the teacher of an objective of vectors predicts
-            labels.
+            labels; a temperature is given where no logits are divided by it.
     """
 
     def __init__(self, student, teacher, config, layers, **kwargs):
@@ -43,6 +43,10 @@ class Distiller(keras.Model):
         if of_vectors and self.problem is not None:
             raise UsageError(explain(f"--objectives {of_vectors[0]} with a teacher that predicts "
                                      "labels", "an embedder", "--objectives output"))
+        if config.temperature != DistillConfig.temperature and (
+                "output" not in config.objectives or self.problem not in _OUTPUT_LOSSES):
+            raise UsageError(f"--temperature {config.temperature:g} without soft labels: it is of "
+                             "the objective output and a teacher that predicts labels; omit it")
         self.layer_map = layers
         self.needs_states = not set(config.objectives) <= set(OF_OUTPUT)
         # In a function, so that Keras takes the teacher for no part of this model.

@@ -3,12 +3,11 @@
 import functools
 import itertools
 import math
-import os
 
-from bert_tf.errors import DivergedError, explain
+from bert_tf.errors import BertTfError, DivergedError, explain
 from bert_tf.finetune.results import shown
 from bert_tf.finetune.trial import Settings, Trial
-from bert_tf.storage import files
+from bert_tf.shapes import check_weights
 from bert_tf.training.best import is_better
 
 
@@ -67,25 +66,34 @@ class Search:
     def finish_trial(self, trial):
         """Train a trial unless it is done; return its record."""
         known = trial.record()
-        resumes = known is None and files.exists(os.path.join(trial.folder, "checkpoints"))
         record = trial.finish(
             self.run.build, self.run.features, lambda model: self.evaluate(model, trial),
             self.run.type.monitor, self.run.strategy)
-        if resumes and self.seen and self.seen[0] == trial.folder:
-            self.seen = None  # an epoch of equal metrics may be the best, of the process before
         if known is None:
             told = (f"diverged: {record['diverged']}" if "diverged" in record
                     else f"epoch {record['epoch']}: {shown(record['metrics'])}")
+            if "diverged_later" in record:
+                told += f"; later it diverged: {record['diverged_later']}"
             print(f"{trial.settings}: {told}", flush=True)
         return record
 
     def evaluate(self, model, trial):
-        """Metrics of a trial's model on the dev examples; what predicts best is kept."""
+        """Metrics of a trial's model on the dev examples; what predicts best is kept.
+
+        Raises:
+            DivergedError: the last update overflowed, which no loss has seen yet.
+        """
+        try:
+            check_weights(model, "after the last update")
+        except BertTfError as error:
+            raise DivergedError(str(error)) from error
         kind, dev = self.run.type, self.run.dev
         name, better = kind.monitor
         predictions = kind.predict_dev(model, dev)
         metrics = kind.metrics(dev, predictions)
-        if self.seen is None or is_better(better, metrics[name], self.seen[1][name]):
+        best = self.seen and self.seen[1][name]
+        if self.seen is None or is_better(better, metrics[name], best) or (  # of a trial's equals
+                self.seen[0] == trial.folder and not is_better(better, best, metrics[name])):
             self.seen = trial.folder, metrics, predictions
         return metrics
 

@@ -78,7 +78,8 @@ class Trial:
             strategy: from `make_strategy`.
 
         Returns: `{"learning_rate", "epochs", "seed", "seconds"}` with `epoch` (the best one, from
-            1) and its `metrics`, or `diverged`, the reason why there are none.
+            1), its `metrics` and, where a later one diverged, the reason, `diverged_later`; or
+            `diverged`, the reason why there are none.
         """
         record = self.record()
         if record is None:
@@ -88,7 +89,7 @@ class Trial:
             try:
                 outcome = self._train(build_model, make_features, evaluator, monitor, strategy)
             except DivergedError as error:
-                outcome = {"diverged": str(error)}
+                outcome = {"diverged": error.reason}
             record = {**dataclasses.asdict(self.settings), **outcome,
                       "seconds": round(time.monotonic() - started, 1)}
             checksums.write_sealed(os.path.join(self.folder, RECORD), record)
@@ -114,14 +115,19 @@ class Trial:
         with strategy.scope():
             rows = occurring_rows(model, data.token_ids())
             optimizer = build_optimizer(config, rates)
+        later = {}
         try:
             best = train(model, optimizer, strategy, config, data, None, self.folder,
                          evaluator=lambda: evaluator(model), monitor=monitor, keep_best=True,
                          patience=options.patience, rows=rows)["best"]
+        except DivergedError as error:
+            if error.best is None:
+                raise
+            best, later = error.best, {"diverged_later": error.reason}
         finally:
             let_go(strategy, [*model.weights, *optimizer.variables,
                               *([rows.variable] if rows else ())])
-        return {"epoch": best.pop("step") // data.steps_per_epoch, "metrics": best}
+        return {"epoch": best.pop("step") // data.steps_per_epoch, "metrics": best, **later}
 
 
 def train_config(options, settings, steps_per_epoch):

@@ -223,8 +223,8 @@ def replacing(folder, names, begun):
     Args:
         folder: path.
         names: in it, of whatever the block may make; what is there is deleted at the end.
-        begun: whether a BertTfError in the block came when there was work to lose: then what the
-            block made stays. In an object store, where moving is copying, nothing is put back.
+        begun: whether what stopped the block came when there was work to lose: then what the block
+            made stays. In an object store, where moving is copying, nothing is put back.
     """
     paths = [os.path.join(folder, name) for name in names]
     before = {}
@@ -236,7 +236,7 @@ def replacing(folder, names, begun):
             files.rename(path, before[path])
     try:
         yield
-    except BertTfError:
+    except BaseException:  # also of Ctrl-C
         if not begun():
             for path in paths:
                 files.remove(path)

@@ -75,13 +75,19 @@ class BestEvaluation:
         self.discard_weights()
 
     def judge(self, step, evaluation, model):
-        """Remember an evaluation of `model`, and its weights, where it is the best."""
+        """Remember an evaluation of `model`, and its weights, where none before it was better.
+
+        Of equals it is the last: labels that are rare have an F1 of 0 for epochs, as for a model
+        that has learned nothing.
+        """
         name, better = self._monitor
         # A checkpoint of an earlier version may lack the figure that decides now.
-        if self.found and not is_better(better, evaluation[name], self.found.get(name, math.nan)):
-            self._no_better += 1
+        figure, best = evaluation[name], (self.found or {}).get(name, math.nan)
+        self._no_better += 1
+        if not self.found or is_better(better, figure, best):
+            self._no_better = 0
+        elif is_better(better, best, figure):
             return
-        self._no_better = 0
         self.found = {"step": step, **evaluation}
         if self._keep:
             self._checkpoints.save(

@@ -63,10 +63,10 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
 
     Returns:
         `{"step", "evaluation", "best"}`: finished steps, the last evaluation, and the best one
-        (the first of equals, with its `step`); the latter two None without evaluations.
+        (the last of equals, with its `step`); the latter two None without evaluations.
 
     Raises:
-        DivergedError: the loss is not finite.
+        DivergedError: the loss is not finite, or the evaluator says so.
         BertTfError: the machine or the data failed; LostWorkerError: another worker is lost.
         UsageError: the configuration does not fit the devices or the checkpoint.
         ValueError: `rows` with `config.ema_decay`.
@@ -87,6 +87,9 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     try:
         return _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, best,
                     folder).finish(finish_now)
+    except DivergedError as error:
+        error.best = best.found
+        raise
     finally:
         if average:
             let_go(strategy, average.variables)
@@ -242,9 +245,9 @@ class _Run:
                     f"warmup_steps (now {self.config.warmup_steps})")
             if self.config.dtype == "float16":
                 hint += " or dtype=bfloat16"
-            raise DivergedError(explain(
+            raise DivergedError(
                 f"train loss is {_written(results['loss'])} at step {step}, gradient norm "
-                f"{_written(results['gradient_norm'])}; {last}", attempt=hint))
+                f"{_written(results['gradient_norm'])}", f"; {explain(last, attempt=hint)}")
         return bool(results["stop"] > 0)
 
     def write_metrics(self, results):

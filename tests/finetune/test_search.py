@@ -2,6 +2,7 @@
 
 import types
 
+import keras
 import pytest
 
 from bert_tf.errors import DivergedError
@@ -108,23 +109,25 @@ def test_mean_and_sample_deviation():
     assert spread([{"metrics": {"mcc": 0.1}}]) == ({"mcc": 0.1}, {"mcc": 0.0})
 
 
-@pytest.mark.parametrize("begun", [False, True])
-def test_predictions_of_a_resumed_trial_are_made_anew(tmp_path, begun):
-    """Of epochs with equal metrics the first is best; another process may have evaluated it."""
-    run = types.SimpleNamespace(build=None, features=None, strategy=None, dev=None)
-    run.type = types.SimpleNamespace(
-        monitor=("score", max), predict_dev=lambda model, dev: f"predictions of {model}",
-        metrics=lambda dev, predictions: {"score": 0.5},
-        tuned=lambda model, dev, predictions: predictions)
-    folder = tmp_path / "trial"
-    (folder / "checkpoints" if begun else folder).mkdir(parents=True)
-
-    def finish(build, features, evaluate, *_):
-        return {"epoch": 2, "metrics": evaluate("the last epoch")}
-
-    trial = types.SimpleNamespace(folder=str(folder), settings="", record=lambda: None,
-                                  finish=finish)
+def test_predictions_of_the_best_epoch_are_kept():
+    """Of a trial's epochs with equal metrics it is the last, of trials the first."""
+    scores, model = iter([0.5, 0.75, 0.75, 0.5]), types.SimpleNamespace(weights=[])
+    made = iter("abcde")
+    run = types.SimpleNamespace(dev=None, type=types.SimpleNamespace(
+        monitor=("score", max), predict_dev=lambda model, dev: next(made),
+        metrics=lambda dev, predictions: {"score": next(scores)},
+        tuned=lambda model, dev, predictions: predictions))
+    first, second = (types.SimpleNamespace(folder=name) for name in ("first", "second"))
     found = Search(run)
-    record = found.finish_trial(trial)
-    assert found.dev_predictions("the best epoch", trial, [record]) == (
-        "predictions of the best epoch" if begun else "predictions of the last epoch")
+    records = [{"metrics": {"score": found.evaluate(model, first)["score"]}} for _ in range(2)][1:]
+    found.evaluate(model, first)
+    assert found.dev_predictions(model, first, records) == "c"
+    found.evaluate(model, second)
+    assert found.dev_predictions(model, first, records) == "c"
+    assert found.dev_predictions(model, second, [{"metrics": {"score": 0.5}}]) == "e"
+
+
+def test_weights_that_the_last_update_overflowed_are_no_result():
+    model = types.SimpleNamespace(weights=[keras.Variable([1.0, float("inf")], name="kernel")])
+    with pytest.raises(DivergedError, match="after the last update: kernel holds numbers that are"):
+        Search(types.SimpleNamespace()).evaluate(model, None)

@@ -6,13 +6,14 @@ import tensorflow as tf
 from sentiment import config, examples, tokenizer
 
 from bert_tf.config import ModelConfig
-from bert_tf.errors import UsageError
+from bert_tf.errors import DivergedError, UsageError
 from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.trial import Settings, Trial, freeze, layer_rates, train_config
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.training.best import best_weights
 from bert_tf.training.optimizers import AdamW
 
 LABELS = ["bad", "good"]
@@ -170,5 +171,21 @@ def test_patience_ends_a_trial(tmp_path):
 
 def test_a_trial_that_diverges_says_so(tmp_path):
     with np.errstate(all="ignore"):
-        record, _ = finish(tmp_path, Settings(1e30, 2, 3))
-    assert "metrics" not in record and "learning_rate" in record["diverged"]
+        record, _ = finish(tmp_path, Settings(1e30, 2, 3), batch_size=4)  # two steps an epoch
+    assert "metrics" not in record
+    assert record["diverged"] == "train loss is NaN at step 2, gradient norm NaN"
+
+
+def test_what_was_good_before_a_trial_diverged_is_kept(tmp_path):
+    epochs = iter([0.5, 0.75])
+
+    def evaluator(model):
+        score = next(epochs, None)
+        if score is None:
+            raise DivergedError("the third epoch overflowed")
+        return {"accuracy": score}
+
+    record, _ = finish(tmp_path, Settings(1e-3, 4, 3), evaluator)
+    assert (record["epoch"], record["metrics"]) == (2, {"accuracy": 0.75})
+    assert record["diverged_later"] == "the third epoch overflowed"
+    assert best_weights(str(tmp_path)) and not (tmp_path / "checkpoints").exists()

@@ -240,15 +240,16 @@ def test_options_that_are_none(tmp_path, options):
             manifest.check_own(str(path), ["model"], "task")
 
 
+@pytest.mark.parametrize("error", [BertTfError, KeyboardInterrupt])
 @pytest.mark.parametrize("begun", [True, False])
-def test_what_is_replaced_comes_back_where_the_new_is_refused(begun, tmp_path):
+def test_what_is_replaced_comes_back_where_the_new_is_refused(begun, error, tmp_path):
     (tmp_path / "test" / "report").mkdir(parents=True)
     (tmp_path / "test" / "report" / "old").write_text("")
     names = ("run.json", "test", "test/report")
-    with pytest.raises(BertTfError), manifest.replacing(str(tmp_path), names, lambda: begun):
+    with pytest.raises(error), manifest.replacing(str(tmp_path), names, lambda: begun):
         assert not list(tmp_path.glob("test"))
         (tmp_path / "run.json").write_text("new")
-        raise BertTfError("refused")
+        raise error("refused")
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
     assert left == ({"run.json"} if begun else {"test", "test/report", "test/report/old"})
 

@@ -34,15 +34,15 @@ def equal(one, other):
 
 
 def test_the_best_of_an_evaluator_is_kept(tiny):
-    """The first of equals; no better than it counts as no better."""
+    """The last of equals; no better than it counts as no better."""
     judge = Judge(0.1, 0.5, 0.5, 0.4)
     _, result = tiny.train("run", judge=judge, train_steps=4, **OPTIONS,
                            judging={"monitor": ("f1", max), "keep_best": True})
     assert result == {"step": 4, "evaluation": {"f1": 0.4, "other": 1.0},
-                      "best": {"step": 2, "f1": 0.5, "other": 1.0}}
+                      "best": {"step": 3, "f1": 0.5, "other": 1.0}}
     kept = best_weights(str(tiny.root / "run"))
-    assert equal(kept, judge.seen[1]) and not equal(kept, judge.seen[3])
-    assert os.listdir(tiny.root / "run/best") == ["step_00000002"]
+    assert equal(kept, judge.seen[2]) and not equal(kept, judge.seen[1])
+    assert os.listdir(tiny.root / "run/best") == ["step_00000003"]
     assert tiny.logged("run", "f1", "eval") == [0.1, 0.5, 0.5, 0.4]
 
 
@@ -81,7 +81,7 @@ def test_patience_ends_the_run(tiny):
     judging = {"monitor": ("f1", max), "keep_best": True, "patience": 2}
     weights, result = tiny.train("run", judge=Judge(*figures), train_steps=9, judging=judging,
                                  **OPTIONS)
-    assert result["step"] == 5 and result["best"]["step"] == 3
+    assert result["step"] == 5 and result["best"]["step"] == 4
     # It is saved as it ended, and the same call finds nothing to do.
     again, result_again = tiny.train("run", judge=Judge(), train_steps=9, judging=judging,
                                      **OPTIONS)
