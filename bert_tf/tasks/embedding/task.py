@@ -106,7 +106,7 @@ class Embedding(TaskType):
             options["pooling"] = self.options.pooling
         if self.loss is not None:
             options["training_loss"] = self.loss
-        return "embedder", options
+        return self.built_as, options
 
     def truncation(self, preprocessor):
         """See `TaskType.truncation`."""
