@@ -23,7 +23,7 @@ test-all: lint chromium spark
 # Every program in tests/faults with its full numbers, for hours (ARGS="--tries 5": for minutes).
 faults: $(STAMP)
 	@mkdir -p build/faults; failed=; \
-	for program in $$(grep -l -e '"--output"' tests/faults/*.py | grep -v /test_); do \
+	for program in $$(grep -lE 'arser\((description=)?__doc__' tests/faults/*.py); do \
 	  name=$$(basename $$program .py); echo "== $$name"; \
 	  $(BIN)/python $$program --output build/faults/$$name.json $(ARGS) || failed="$$failed $$name"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }

@@ -8,7 +8,6 @@ largest resident set, TensorFlow included; a conversion of BERT's size `tiny` sh
 that is. Exits with 1 where a byte of the weights changed on the way round.
 """
 
-import argparse
 import filecmp
 import json
 import os
@@ -17,7 +16,7 @@ import sys
 import tempfile
 
 import numpy as np
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
@@ -89,11 +88,9 @@ def _round(family, size, folder, tiny):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--folder", help="where to work (default: a temporary folder)")
     parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
-    parser.add_argument("--output", help="default: benchmarks/results/convert.json")
     arguments = parser.parse_args()
     print("| model | weights | conversion | seconds | peak | of the weights | above tiny's |\n"
           "|---|---|---|---|---|---|---|")

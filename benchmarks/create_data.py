@@ -10,7 +10,6 @@ document. There the outputs of five passes or more are compared: in a single one
 of short examples scatters by 0.7 points. Exits with 1 where they disagree or a bound is missed.
 """
 
-import argparse
 import collections
 import glob
 import json
@@ -22,7 +21,7 @@ import threading
 import time
 
 import numpy as np
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 LENGTH, PREDICTIONS, REPEATS, PASSES = 128, 20, 10, 5
 LEAST_RATIO = {"dynamic": 30, "static": 15}
@@ -181,15 +180,13 @@ def _disagreements(mine, theirs, unused):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--input", required=True, help="text, a sentence a line")
     parser.add_argument("--vocab", required=True, help="uncased English vocabulary")
     parser.add_argument("--masking", choices=LEAST_RATIO, default="dynamic")
     parser.add_argument("--dupe_factor", type=int, help="default: 1, with static masking 10")
     parser.add_argument("--every", type=int, default=1,
                         help="the official side and the comparison take every n-th document")
-    parser.add_argument("--output", help="default: benchmarks/results/create_data_MASKING.json")
     arguments = parser.parse_args()
     arguments.dupe_factor = arguments.dupe_factor or (10 if arguments.masking == "static" else 1)
 

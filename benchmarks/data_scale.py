@@ -8,14 +8,13 @@ part that every worker of `--runner beam` does for itself where one file is shar
 the rest. What is said of 100 GB is these rates times the size.
 """
 
-import argparse
 import dataclasses
 import os
 import sys
 import tempfile
 import time
 
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 KINDS = {
     "pairs, dynamic, 128": {"format": "segment_pair"},
@@ -119,14 +118,12 @@ def measure(arguments, kind):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--input", required=True, help="text")
     parser.add_argument("--vocab", required=True, help="vocabulary")
     parser.add_argument("--split", default="lines")
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=list(KINDS))
     parser.add_argument("--seconds", type=float, default=5, help="of reading batches")
-    parser.add_argument("--output", help="default: benchmarks/results/data_scale.json")
     arguments = parser.parse_args()
 
     import tensorflow as tf

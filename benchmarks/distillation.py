@@ -22,7 +22,6 @@ are of vectors in --dtype (the static student computes nothing that could be), s
 medians of --rounds; all else is in float32. No text of NSMC's dev file is among the reviews.
 """
 
-import argparse
 import gzip
 import json
 import os
@@ -38,7 +37,7 @@ import numpy as np
 from load.processes import environment
 from peers import ngrams
 from sklearn.metrics import roc_auc_score
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf.embedder import Embedder
 from bert_tf.retrieval.corpus import read_corpus
@@ -316,8 +315,7 @@ ROWS = {row.__name__: row for row in (layers, static, static_corpus, soft_labels
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--rows", nargs="+", choices=list(ROWS), default=["layers", "static"])
     add("--shared", default="../shared", help="folder of the data")
@@ -335,7 +333,6 @@ def main():
     add("--seeds", type=int, default=1)
     add("--rounds", type=int, default=3)
     add("--folder", help="kept, so that a stopped run resumes (default: a temporary one)")
-    add("--output", help="JSON file (default: results/distillation.json)")
     arguments = parser.parse_args()
     for row in arguments.rows:
         if row in ("soft_labels", "ensemble") and not arguments.encoder:

@@ -22,7 +22,6 @@ What is done is a list of parts, which other commands can go on with in the same
 prepare`, then `--parts peer` and `--parts recipe` at the same time, then `--parts measure`.
 """
 
-import argparse
 import contextlib
 import os
 import sys
@@ -31,7 +30,7 @@ import numpy as np
 import tensorflow as tf
 from pretraining_budget import CLOCKS, COMMON, ROWS, SIZES, first_lines, prepare, sizes, train
 from pretraining_peer import RECIPE, add_flags, rows_of, run_peer
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf import learn_vocab
 from bert_tf.data.pretraining_input import PretrainingInput
@@ -213,9 +212,8 @@ class HeldOut:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_flags(parser, "electra_peer")
+    parser = benchmark_parser(__doc__)
+    add_flags(parser)
     parser.add_argument("--parts", nargs="+", choices=PARTS,
                         default=[part for part in PARTS if part != "electra"],
                         help="what is done (default: all but electra)")

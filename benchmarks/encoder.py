@@ -14,7 +14,6 @@ need. Beside them stands the ceiling, TensorFlow's matrix products of the same l
 whose shapes come again may make a graph for each of them, except ours.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -22,7 +21,7 @@ import tempfile
 
 import minilm
 from speed.arithmetic import encoder_flops, product_flops
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 from speed.texts import passages, sentences, write_tokens
 from speed.workers import Workers, add_flags
 
@@ -185,8 +184,7 @@ def write_texts(arguments, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     add("--dtypes", nargs="+", choices=tuple(LEAST), default=list(LEAST))

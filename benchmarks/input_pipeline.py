@@ -6,12 +6,11 @@ Dynamic whole-word masking, segment pairs of length 128, batches of 32. Exits wi
 pipeline delivers less than ten times what training takes.
 """
 
-import argparse
 import sys
 import tempfile
 import time
 
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 LENGTH, BATCH, LEAST_RATIO = 128, 32, 10
 
@@ -55,12 +54,10 @@ def _training_step(vocab_size):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--input", required=True, help="text, a sentence a line")
     parser.add_argument("--vocab", required=True, help="vocabulary")
     parser.add_argument("--seconds", type=float, default=10, help="measured on each side")
-    parser.add_argument("--output", help="default: benchmarks/results/input_pipeline.json")
     arguments = parser.parse_args()
 
     from bert_tf.data.create import create_examples

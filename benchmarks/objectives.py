@@ -10,14 +10,13 @@ the share of replaced tokens, and the 95 % interval of the sentence tasks' accur
 with 1 where one is not.
 """
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
 
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf.presets import preset
 from bert_tf.storage import files
@@ -88,11 +87,9 @@ def verdicts(metrics):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--input", required=True, help="text, as for bert_tf.pretrain")
     parser.add_argument("--only", choices=RUNS, nargs="+", default=list(RUNS))
-    parser.add_argument("--output", help="JSON file (default: benchmarks/results/objectives.json)")
     arguments = parser.parse_args()
     results, failed = {}, []
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,6 @@ does not depend on them. Both ways take the same steps in turn, in this process;
 memory is that of the variables: weights, moments and gradients.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -18,7 +17,7 @@ import time
 import minilm
 import numpy as np
 import tensorflow as tf
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf.config import ModelConfig
 from bert_tf.data.task_input import TaskInput
@@ -79,15 +78,13 @@ def measure(config, features, arguments, dtype):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--shared", default="../shared", help="folder with the data (default: ../shared)")
     add("--vocab_sizes", type=int, nargs="+", default=[30522, 250002], metavar="N")
     add("--dtypes", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"])
     add("--batch_size", type=int, default=32, help="default: 32")
     add("--steps", type=int, default=40, help="default: 40")
-    add("--output", metavar="FILE.json", help="default: in benchmarks/results/")
     arguments = parser.parse_args()
     targets, results = Targets(), {}
     with tempfile.TemporaryDirectory() as temporary:

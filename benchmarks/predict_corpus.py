@@ -10,7 +10,6 @@ its start, is subtracted. The SavedModel's own rate is that of a `Predictor` of 
 vectors thrown away. Peak memory is that of the command at a tenth of the texts and at all of them.
 """
 
-import argparse
 import os
 import random
 import subprocess
@@ -20,7 +19,7 @@ import time
 
 import minilm
 from load.processes import environment
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 from speed.texts import passages, sentences
 from speed.workers import BENCHMARKS, Workers, add_flags, thread_limits
 
@@ -146,8 +145,7 @@ def check(results, targets):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--shared", default="../shared", help="folder with the data (default: ../shared)")
     add("--texts", type=int, default=1_000_000, metavar="N",

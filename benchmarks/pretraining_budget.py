@@ -10,7 +10,6 @@ a machine that others use as well. All are measured on the same masked tokens of
 whole sentences.
 """
 
-import argparse
 import contextlib
 import gzip
 import itertools
@@ -20,7 +19,7 @@ import tempfile
 import time
 
 import tensorflow as tf
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf import learn_vocab
 from bert_tf.config import ModelConfig
@@ -202,8 +201,7 @@ def first_lines(path, count, output):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--input", required=True, help="text, a document a line; also .gz")
     parser.add_argument("--lines", type=int, default=100_000, help="(default: 100000)")
     parser.add_argument("--layers", type=int, default=4, help="(default: 4)")
@@ -219,8 +217,6 @@ def main():
     parser.add_argument("--like", choices=ROWS, default="adamw",
                         help="the row whose model all have, where they name no other")
     parser.add_argument("--folder", help="where runs stay (default: a temporary folder)")
-    parser.add_argument("--output",
-                        help="JSON file (default: benchmarks/results/pretraining_budget.json)")
     arguments = parser.parse_args()
     strategy, rows = make_strategy(COMMON["strategy"], 1), {}
     print(f"{'row':14}{'held-out loss':>14}{'accuracy':>10}{'steps':>8}{'ms/step':>9}"

@@ -14,7 +14,6 @@ recipe's own run notes on the way are of as many tokens as it masks, 20 instead 
 `visualize training --x seconds` draws of the folders is the picture.
 """
 
-import argparse
 import contextlib
 import os
 import shutil
@@ -23,7 +22,7 @@ import sys
 
 import numpy as np
 from pretraining_budget import COMMON, ROWS, SIZES, Measure, first_lines, prepare, sizes, train
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf import learn_vocab
 from bert_tf.storage import files
@@ -86,8 +85,8 @@ def train_peer(arguments, folder, run, text_run, measure):
     return {**outcome, "wall_minutes": outcome["saved"][-1]["seconds"] / 60, **losses[-1]}
 
 
-def add_flags(parser, name):
-    """Add the flags of a benchmark of pre-training beside a peer; `name` is that of its results."""
+def add_flags(parser):
+    """Add the flags of a benchmark of pre-training beside a peer."""
     parser.add_argument("--input", required=True, help="text, a document a line; also .gz")
     parser.add_argument("--hf_python", required=True, help="interpreter with torch, transformers")
     parser.add_argument("--lines", type=int, default=10**9, help="(default: all)")
@@ -99,13 +98,11 @@ def add_flags(parser, name):
     parser.add_argument("--probe", type=float, default=15.0,
                         help="seconds in which a speed is measured (default: 15)")
     parser.add_argument("--folder", required=True, help="where the runs stay")
-    parser.add_argument("--output", help=f"JSON file (default: benchmarks/results/{name}.json)")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_flags(parser, "pretraining_peer")
+    parser = benchmark_parser(__doc__)
+    add_flags(parser)
     parser.add_argument("--rows", nargs="+", choices=("bert", "recipe"),
                         default=["bert", "recipe"], help="of ours (default: both)")
     parser.set_defaults(clock="wall")

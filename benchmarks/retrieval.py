@@ -9,7 +9,6 @@ about, that of the hybrid's first 50 read by the reranker, whose ranking is then
 vectors and BM25.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import tempfile
 
 import minilm
 from load.processes import environment
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf.data.table_form import AS_FOUND
 from bert_tf.retrieval.bm25 import Bm25
@@ -61,8 +60,7 @@ def run(module, *words):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--shared", default="../shared", help="folder of the data")
     add("--epochs", type=int, default=1)
@@ -75,7 +73,6 @@ def main():
     add("--dtype", default="bfloat16", help="of the reranker's training")
     add("--seed", type=int, default=1)
     add("--folder", help="kept, so that a stopped run resumes (default: a temporary one)")
-    add("--output", help="JSON file (default: results/retrieval.json)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = files.make_folder(arguments.folder or temporary)

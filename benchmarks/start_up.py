@@ -7,7 +7,6 @@ all-MiniLM-L6-v2 (float32, checked as every export is). With --before the same o
 the two alternating.
 """
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -16,7 +15,7 @@ import tempfile
 import time
 
 import minilm
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 
 from bert_tf.cli import COMMANDS
 
@@ -43,13 +42,11 @@ def _seconds(arguments, checkout, told):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--rounds", type=int, default=5, help="interleaved runs, of which medians")
     add("--before", metavar="CHECKOUT", help="another checkout, measured beside this one")
     add("--only", nargs="+", metavar="ROW", help="of the rows these alone")
-    add("--output", help="default: benchmarks/results/start_up.json")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model")

@@ -14,7 +14,6 @@ each. Medians of the rounds count, and percentiles over all sentences; of our ex
 peer's types the better one.
 """
 
-import argparse
 import os
 import pathlib
 import statistics
@@ -23,7 +22,7 @@ import tempfile
 
 import minilm
 import numpy as np
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 from speed.texts import passages, sentences
 from speed.workers import Workers, add_flags
 
@@ -161,8 +160,7 @@ def check(results, targets):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--shared", default="../shared", help="folder with the data (default: ../shared)")
     add("--batch_size", type=int, default=32, help="of the peers (default: 32)")

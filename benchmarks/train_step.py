@@ -14,14 +14,13 @@ together take 17 GB, in float32 20 GB. With --gradient_checkpointing two sides m
 layers' activations in the backward pass instead of keeping them.
 """
 
-import argparse
 import math
 import statistics
 import sys
 
 import numpy as np
 from speed.arithmetic import product_flops, training_flops
-from speed.report import Targets, finish
+from speed.report import Targets, benchmark_parser, finish
 from speed.workers import Workers, add_flags
 
 from bert_tf.presets import preset
@@ -98,8 +97,7 @@ def check(figures, config, targets):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--dtype", choices=("bfloat16", "float32"), default="bfloat16",
         help="of the computation (default: bfloat16)")

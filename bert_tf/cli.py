@@ -290,9 +290,6 @@ def run(main, argv=None):
         if sys.stdout is not None:
             sys.stdout.flush()  # what fails there is told below and not by Python at its end
         return code
-    except UsageError as error:
-        print(f"error: {printable(staging.named(str(error)))}", file=sys.stderr)
-        return 2
     except BertTfError as error:
         print(f"error: {printable(staging.named(str(error)))}", file=sys.stderr)
         if isinstance(error, LostWorkerError):
@@ -300,7 +297,7 @@ def run(main, argv=None):
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(1)
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt as interrupt:
         reason = str(interrupt) or "what is finished is kept, the same command goes on from there"
         print(f"\nstopped: {reason}", file=sys.stderr)

@@ -9,15 +9,22 @@ from bert_tf.fields import Config
 from bert_tf.storage import files
 
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh", "silu")
-ATTENTIONS = ("bidirectional", "causal")
-POSITION_EMBEDDINGS = ("learned", "sinusoidal", "none")
-RELATIVE_POSITIONS = ("none", "bias", "disentangled", "rotary")
-NORM_POSITIONS = ("post", "pre", "both")
-NORMS = ("layer_norm", "rms_norm", "rms_norm_plus_one")
-FEED_FORWARDS = ("dense", "conv", "gated")
-POOLINGS = ("dense", "first", "last", "mean", "late")
-MASKED_LM_HEADS = ("transform", "linear", "tied")
-LABEL_HEADS = ("linear", "no_bias", "dense", "transform")
+_CHOICES = {
+    "family": FAMILY_DEFAULTS,
+    "hidden_act": ACTIVATIONS,
+    "head_act": ("", *ACTIVATIONS),
+    "attention": ("bidirectional", "causal"),
+    "position_embedding": ("learned", "sinusoidal", "none"),
+    "relative_position": ("none", "bias", "disentangled", "rotary"),
+    "norm": ("layer_norm", "rms_norm", "rms_norm_plus_one"),
+    "norm_position": ("post", "pre", "both"),
+    "feed_forward": ("dense", "conv", "gated"),
+    "pooling": ("dense", "first", "last", "mean", "late"),
+    "masked_lm_head": ("transform", "linear", "tied"),
+    "label_head": ("linear", "no_bias", "dense", "transform"),
+    "label_act": ACTIVATIONS,
+    "first_conv_act": ACTIVATIONS,
+}
 # Keys of published bert_config.json files that the original code does not read.
 UNREAD_KEYS = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
                "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
@@ -125,20 +132,8 @@ class ModelConfig(Config):
         self._refuse(("initializer_range", "layer_norm_eps", "rotary_base", "local_rotary_base",
                       "rotary_factor"),
                      lambda value: 0 < value < math.inf, "above 0")
-        check_choice("family", self.family, FAMILY_DEFAULTS)
-        check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
-        check_choice("head_act", self.head_act, ("", *ACTIVATIONS))
-        check_choice("attention", self.attention, ATTENTIONS)
-        check_choice("position_embedding", self.position_embedding, POSITION_EMBEDDINGS)
-        check_choice("relative_position", self.relative_position, RELATIVE_POSITIONS)
-        check_choice("norm", self.norm, NORMS)
-        check_choice("norm_position", self.norm_position, NORM_POSITIONS)
-        check_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
-        check_choice("pooling", self.pooling, POOLINGS)
-        check_choice("masked_lm_head", self.masked_lm_head, MASKED_LM_HEADS)
-        check_choice("label_head", self.label_head, LABEL_HEADS)
-        check_choice("label_act", self.label_act, ACTIVATIONS)
-        check_choice("first_conv_act", self.first_conv_act, ACTIVATIONS)
+        for name, choices in _CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
         self._check_fields_against_each_other()
         self._check_positions()
 

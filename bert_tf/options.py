@@ -104,11 +104,11 @@ class Options(Config):
                                  f"leave --{field.name} out")
 
     @classmethod
-    def redefined(cls, name, default, otherwise=None):
-        """Declare the field `name` in a subclass, with another default."""
+    def redefined(cls, name, default, otherwise=None, **changes):
+        """Declare the field `name` in a subclass, with another default and what else `changes`."""
         (field,) = (field for field in dataclasses.fields(cls) if field.name == name)
-        return dataclasses.field(default=default,
-                                 metadata={**field.metadata, "otherwise": otherwise})
+        return dataclasses.field(default=default, metadata={
+            **field.metadata, "otherwise": otherwise, **changes})
 
     @classmethod
     def flags(cls):

@@ -72,8 +72,7 @@ _FURTHER = {
                          "intermediate_size": 1152},
 }
 # Version 2 of ALBERT trains without dropout (google-research/albert, README).
-_NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-_FAMILY = {"albert": _NO_DROPOUT}
+_FAMILY = {"albert": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}}
 # Width of ELECTRA's generator by that of the discriminator (ELECTRA paper, table 6).
 _GENERATOR_SHARE = {"base": 1 / 3}
 

@@ -1,5 +1,6 @@
-"""What a benchmark of speed says at its end."""
+"""What a benchmark of speed says at its end, and the flag that says where."""
 
+import argparse
 import os
 import pathlib
 import platform
@@ -41,6 +42,14 @@ def _bounds(least, most):
     if least is None and most is None:
         return ""
     return f"at least {least:g}" if most is None else f"at most {most:g}"
+
+
+def benchmark_parser(description):
+    """The parser of a benchmark, with the flag that `finish` reads."""
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", metavar="FILE.json", help="default: in benchmarks/results/")
+    return parser
 
 
 def finish(name, arguments, targets, **results):

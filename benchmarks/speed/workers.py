@@ -42,7 +42,6 @@ def add_flags(parser):
     peers = [side for side in SIDES if side not in ("bert_tf", "products")]
     add("--without", nargs="+", default=[], choices=peers, metavar="PEER",
         help=f"leave out; of {', '.join(peers)}")
-    add("--output", metavar="FILE.json", help="default: in benchmarks/results/")
 
 
 def thread_limits(threads):

@@ -58,13 +58,11 @@ class AdaptConfig(VocabularyOptions, PretrainingOptions, SeedOptions, TrainWrite
         None, "examples a step over all replicas (default: 32)", POSITIVE)
     learning_rate: float | None = option(
         None, "peak", otherwise="3e-4; a tenth of that for lion")
-    objective: str | None = dataclasses.field(default=None, metadata={
-        **PretrainingOptions.__dataclass_fields__["objective"].metadata,
-        "help": "what is predicted (default: mlm; rtd for a discriminator; lm for a left-to-right "
-                "model)"})
+    objective: str | None = PretrainingOptions.redefined(
+        "objective", None, help="what is predicted (default: mlm; rtd for a discriminator; lm for "
+                                "a left-to-right model)")
     # Of several workers only one could change the vocabulary.
-    strategy: str = dataclasses.field(
-        default="mirrored", metadata=RunOptions.__dataclass_fields__["strategy"].metadata)
+    strategy: str = RunOptions.redefined("strategy", "mirrored")
     max_seq_length: int | None = PretrainingOptions.redefined(
         "max_seq_length", None, "128; at most what the model has")
     format: str | None = PretrainingOptions.redefined("format", None, "full_sentences")

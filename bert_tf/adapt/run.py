@@ -36,16 +36,7 @@ _TRAINED = ("encoder", "pretraining", "replaced_tokens", "language_model")
 
 
 class AdaptationRun(RunFolder):
-    """One run: what was asked for, and its folder.
-
-    Args:
-        options: `AdaptConfig`, complete.
-        strategy: from `make_strategy`.
-    """
-
-    def __init__(self, options, strategy):
-        self.options = options
-        self.strategy = strategy
+    """One run: what was asked for, a `AdaptConfig`, and its folder."""
 
     def finish(self):
         """Do what is missing.

@@ -16,6 +16,7 @@ import tensorflow as tf
 from bert_tf.data import records
 from bert_tf.data.made_ahead import made_ahead
 from bert_tf.data.masking import ELECTRA_REPLACEMENT_PROBS, REPLACEMENT_PROBS, Masking
+from bert_tf.data.task_input import without_position
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.options import (
     FRACTION,
@@ -244,10 +245,7 @@ class PretrainingInput:
         Args:
             start_step, num_steps: as of `dataset`.
         """
-        return self.dataset(start_step, num_steps=num_steps).map(
-            tf.autograph.experimental.do_not_convert(
-                lambda batch: {name: value for name, value in batch.items()
-                               if name != "first_example"}))
+        return without_position(self.dataset(start_step, num_steps=num_steps))
 
     def _batch(self, first, size):
         position = first + tf.range(size, dtype=tf.int64)

@@ -270,6 +270,12 @@ class _BatchMaker:
                                    tf.minimum(width, self.window)])
 
 
+def without_position(dataset):
+    """Return a dataset of batches without the scalar `first_example`, which no `fit` takes."""
+    return dataset.map(tf.autograph.experimental.do_not_convert(
+        lambda batch: {name: value for name, value in batch.items() if name != "first_example"}))
+
+
 def batch_rows(lengths, batch_size, seed, bucket=True):
     """Return which rows each batch of an epoch holds.
 

@@ -54,16 +54,7 @@ _ASKED = ("teacher", "dtype", "seed", "dev", "max_seq_length")  # options that a
 
 
 class DistillationRun(RunFolder):
-    """One run: what was asked for, and its folder.
-
-    Args:
-        options: `DistillConfig`, complete.
-        strategy: from `make_strategy`.
-    """
-
-    def __init__(self, options, strategy):
-        self.options = options
-        self.strategy = strategy
+    """One run: what was asked for, a `DistillConfig`, and its folder."""
 
     def finish(self):
         """Do what is missing; return `(metrics, version)`: held out, and the SavedModel's path."""

@@ -68,7 +68,7 @@ class MaskedLMHead(Layer):
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
         use_bias: whether the dense layer and LayerNorm have one.
-        kind: one of `config.MASKED_LM_HEADS`.
+        kind: as `masked_lm_head` of `ModelConfig`.
     """
 
     def __init__(self, vocab_size, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,

@@ -71,7 +71,7 @@ def _gradient(tokens, gamma, upstream, epsilon):
 
 
 def norm_layer(norm, epsilon, use_bias, dtype):
-    """Return a layer of the kind `norm`, one of `config.NORMS`.
+    """Return a layer of the kind `norm`, as in `ModelConfig`.
 
     Its name is `LayerNorm`, the place's, whichever kind it is.
 

@@ -45,10 +45,9 @@ class Training(RunFolder):
     first_step = 0  # where the examples begin, in steps
 
     def __init__(self, options, config, train_config, strategy):
-        self.options = options
+        super().__init__(options, strategy)
         self.config = config
         self.train_config = train_config
-        self.strategy = strategy
         self.is_chief = is_chief(strategy)
 
     def data(self, *names):

@@ -76,7 +76,13 @@ def listed(folder):
 
 def digest(folder):
     """Return a digest of all files of a folder that `write` finished; errors as of `listed`."""
-    return _digest(listed(folder))
+    return digest_of(listed(folder))
+
+
+def digest_of(values):
+    """Return a digest of plain values as JSON, whatever the order of keys."""
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def opened(folder, own=True):
@@ -143,7 +149,7 @@ def check_files(folder, held, attempt="", whole=True):
 def write_sealed(path, values):
     """Write a dict as a JSON file that `read_sealed` can tell from a changed one."""
     values = json.loads(json.dumps(values))  # as it will be read
-    files.write_json(path, {**values, _SEAL: _digest(values)})
+    files.write_json(path, {**values, _SEAL: digest_of(values)})
 
 
 def read_sealed(path, attempt=""):
@@ -158,17 +164,12 @@ def read_sealed(path, attempt=""):
         if not isinstance(values, dict):
             raise BertTfError(f"{path} is damaged: it is no JSON object")
         seal = values.pop(_SEAL, None)
-        if seal not in (None, _digest(values)):
+        if seal not in (None, digest_of(values)):
             raise BertTfError(f"{path} is damaged: its content changed since it was written (if "
                               f"that was meant, take its entry {_SEAL} out)")
     except BertTfError as error:
         raise type(error)(explain(str(error), attempt=attempt)) from error
     return values
-
-
-def _digest(values):
-    text = json.dumps(values, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _facts(path):

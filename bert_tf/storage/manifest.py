@@ -120,8 +120,7 @@ def _say_unread(first, count):
 
 def fingerprint(options, digests=()):
     """Return a digest of a stage's `options` (plain values) and of its inputs' digests."""
-    text = json.dumps({"options": options, "inputs": list(digests)}, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return checksums.digest_of({"options": options, "inputs": list(digests)})
 
 
 def finished(path, options, inputs=(), overwrite=False, verify=False, of=None):

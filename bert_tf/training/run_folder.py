@@ -19,9 +19,18 @@ class OutputFolder:
 
 
 class RunFolder(OutputFolder):
-    """Base of a run that has its checkpoints there; its options are `TrainWriteOptions`."""
+    """Base of a run that has its checkpoints there.
+
+    Args:
+        options: `TrainWriteOptions`, complete.
+        strategy: from `make_strategy`.
+    """
 
     CHECKPOINTS = ("checkpoints",)  # folders of them in the run's
+
+    def __init__(self, options, strategy):
+        self.options = options
+        self.strategy = strategy
 
     def begin(self, record, made, stated, inputs, **facts):
         """Delete what another run made, and write the manifest of this one; return that.

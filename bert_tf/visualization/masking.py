@@ -20,8 +20,7 @@ from bert_tf import cli
 from bert_tf.data.options import ExampleFormOptions, PairOptions
 from bert_tf.options import FORMER_NAMES, SeedOptions
 from bert_tf.storage import files, manifest
-from bert_tf.visualization.masking_page import write_masking_page
-from bert_tf.visualization.replacements import REPLACEMENTS, count_replacements
+from bert_tf.visualization.masking_page import REPLACEMENTS, count_replacements, write_masking_page
 from bert_tf.visualization.tokenizers import add_tokenizer_flags, open_tokenizer
 
 OUTPUTS = (".html", ".json")

@@ -1,8 +1,8 @@
 """The page of the view `masking`: a table of one example, both ways to mask side by side."""
 
-from bert_tf.visualization.replacements import REPLACEMENTS, count_replacements
 from bert_tf.visualization.static_page import element, table, write_page
 
+REPLACEMENTS = ("mask", "random", "kept")  # of a predicted token
 _STYLE = """
 .sides { display: grid; gap: 1rem 2rem; align-items: start;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }
@@ -29,6 +29,12 @@ dd { margin: 0 0 0.3rem; }
 """
 _WAYS = {"token": "token by token", "whole_word": "whole words"}
 _REPLACEMENT_WORDS = {"mask": "[MASK]", "random": "random token", "kept": "kept"}
+
+
+def count_replacements(masking):
+    """Count the predicted tokens, and how many of them were replaced in each way: dict of int."""
+    return {"chosen": len(masking["fates"]),
+            **{each: masking["fates"].count(each) for each in REPLACEMENTS}}
 
 
 def write_masking_page(path, example, about):

@@ -9,9 +9,7 @@ and the same command again must finish. The folder must then hold the bytes of t
 nothing more, and no shard that was finished before the kill may have been written again.
 """
 
-import argparse
 import collections
-import json
 import pathlib
 import random
 import shutil
@@ -21,6 +19,7 @@ import tempfile
 import time
 
 import psutil
+from flags import fault_parser, write_counts
 
 PATIENCE = 3600  # seconds that a command may take
 TARGETS = ("worker", "command")
@@ -146,12 +145,7 @@ class Faults:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--output", help="JSON file for the counts")
-    arguments = parser.parse_args()
+    arguments = fault_parser(__doc__, 20, "kills (default: 20)").parse_args()
     with tempfile.TemporaryDirectory() as root:
         faults = Faults(pathlib.Path(root), arguments.seed)
         done = 0
@@ -161,8 +155,7 @@ def main():
             done += faults.counts["too late"] == late
     print(f"{done} tries: " + ", ".join(f"{name} {count}"
                                         for name, count in sorted(faults.counts.items())))
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps(dict(faults.counts)) + "\n")
+    write_counts(arguments.output, faults.counts)
 
 
 if __name__ == "__main__":

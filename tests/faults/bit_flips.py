@@ -8,7 +8,6 @@ changed result is counted apart, and only a crash, an error of no kind of ours, 
 allocation of more than a GB is a fault. What may end the process is read in a fork.
 """
 
-import argparse
 import collections
 import dataclasses
 import hashlib
@@ -27,6 +26,7 @@ import traceback
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import numpy as np  # noqa: E402
+from flags import fault_parser, write_counts  # noqa: E402
 
 import bert_tf  # noqa: E402
 from bert_tf.converters import hf_safetensors, ours  # noqa: E402
@@ -336,19 +336,13 @@ def try_all(root, tries, seed, own, say=print):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=1000, help="flips, and cuts, of each kind")
+    parser = fault_parser(__doc__, 1000, "flips, and cuts, of each kind")
     parser.add_argument("--own", action="store_true", help="only what bert_tf wrote")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--output", help="JSON file for the counts")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:
         counts, faults = try_all(pathlib.Path(root), arguments.tries, arguments.seed,
                                  arguments.own)
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps(
-            {"counts": counts, "faults": faults}, indent=2) + "\n")
+    write_counts(arguments.output, {"counts": counts, "faults": faults})
     print(f"{len(faults)} faults")
     return 1 if faults else 0
 

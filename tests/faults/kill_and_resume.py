@@ -10,7 +10,6 @@ SavedModel must have the undisturbed run's bytes, and `metrics.jsonl` its lines:
 dynamic whole-word masking, micro-batches and two replicas, over an epoch's end.
 """
 
-import argparse
 import collections
 import json
 import pathlib
@@ -24,6 +23,7 @@ import time
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 
+from faults.flags import fault_parser, write_counts  # noqa: E402
 from faults.forked import PATIENCE, Forker  # noqa: E402
 from faults.kill_commands import kill_commands  # noqa: E402
 from faults.whole import check_tidy, check_whole  # noqa: E402
@@ -287,12 +287,8 @@ def kill_pretraining(forker, root, tries, dtype, seed, say=print):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=200, help="kills in all")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser = fault_parser(__doc__, 200, "kills in all")
     parser.add_argument("--folder", help="where to work (default: a temporary one, deleted)")
-    parser.add_argument("--output", help="JSON file for the counts")
     arguments = parser.parse_args()
     root = pathlib.Path(arguments.folder or tempfile.mkdtemp())
     dtypes, total = ("float32", "bfloat16"), collections.Counter()
@@ -306,9 +302,7 @@ def main():
                                others, arguments.seed)
     print(f"{sum(total.values())} kills: "
           + ", ".join(f"{stage} {count}" for stage, count in total.items()))
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps(
-            {"kills": sum(total.values()), "stages": total}, indent=2) + "\n")
+    write_counts(arguments.output, {"kills": sum(total.values()), "stages": total})
     if not arguments.folder:
         shutil.rmtree(root)
 

@@ -7,7 +7,6 @@ After each kill every shard under its name must be whole, one of the undisturbed
 the folder must hold that run's bytes, but for the manifest of what made it.
 """
 
-import argparse
 import json
 import pathlib
 import random
@@ -19,6 +18,7 @@ import time
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent), *(str(TESTS / name) for name in (".", "saved_model"))]
 
+from faults.flags import fault_parser, write_counts  # noqa: E402
 from faults.forked import Forker  # noqa: E402
 from faults.whole import check_tidy, check_whole  # noqa: E402
 from tiny_model import LABELS, save_model  # noqa: E402
@@ -114,18 +114,12 @@ def _finish(forker, words, log):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=200, help="kills (default: 200)")
-    parser.add_argument("--seed", type=int, default=1, help="of the moments (default: 1)")
-    parser.add_argument("--output", help="JSON file for the counts")
-    arguments = parser.parse_args()
+    arguments = fault_parser(__doc__, 200, "kills (default: 200)", seed=1).parse_args()
     with tempfile.TemporaryDirectory() as folder, Forker() as forker:
         hit = kill_predict(forker, pathlib.Path(folder) / "predict", arguments.tries,
                            arguments.seed)
     print(f"{hit} kills, the same bytes after each")
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps({"kills": hit}))
+    write_counts(arguments.output, {"kills": hit})
 
 
 if __name__ == "__main__":

@@ -10,10 +10,8 @@ whole, and when the fault is over the same command must give the results of an u
 only root may do (mounts, other users) is left out where that cannot be done, which is told.
 """
 
-import argparse
 import collections
 import dataclasses
-import json
 import os
 import pathlib
 import random
@@ -27,6 +25,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 
 from faults import kill_and_resume, kill_commands  # noqa: E402
+from faults.flags import fault_parser, write_counts  # noqa: E402
 from faults.forked import Forker  # noqa: E402
 from faults.whole import check_whole  # noqa: E402
 
@@ -272,12 +271,7 @@ def try_all(forker, root, tries, seed, names, say=print):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=144, help="over all faults and commands")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--output", help="JSON file for the counts")
-    arguments = parser.parse_args()
+    arguments = fault_parser(__doc__, 144, "over all faults and commands").parse_args()
     with tempfile.TemporaryDirectory() as root, Forker() as forker:
         os.chmod(root, 0o755)  # another user looks into it
         counts = try_all(forker, root, arguments.tries, arguments.seed,
@@ -285,8 +279,7 @@ def main():
                           "evaluate"))
     for name, counter in counts.items():
         print(f"{name}: {dict(counter)}")
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps(counts, indent=2) + "\n")
+    write_counts(arguments.output, counts)
 
 
 if __name__ == "__main__":

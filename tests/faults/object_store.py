@@ -10,7 +10,6 @@ for byte, the log of metrics but for its rates. Last, `bert_tf.serve` is killed 
 version that is uploaded slowly, object by object: it must never try to load it before its end.
 """
 
-import argparse
 import contextlib
 import gzip
 import json
@@ -24,6 +23,7 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from flags import fault_parser, write_counts  # noqa: E402
 from store_server import BUCKET, Store  # noqa: E402
 
 from bert_tf.data import python_prose  # noqa: E402
@@ -146,11 +146,7 @@ def until(condition, process):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--tries", type=int, default=25)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", help="JSON file for the counts")
-    arguments = parser.parse_args()
+    arguments = fault_parser(__doc__, 25, "runs, each killed twice", seed=1).parse_args()
     draw, wrong, points = random.Random(arguments.seed), [], []
     with (tempfile.TemporaryDirectory(prefix="bert_tf-") as folder,
           Store(pathlib.Path(folder)) as store):
@@ -171,8 +167,7 @@ def main():
             "places_killed_at": len(set(points)), "looks_at_half_a_version": looks,
             "differences": wrong}
     print(json.dumps(told, indent=2))
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps(told, indent=2) + "\n")
+    write_counts(arguments.output, told)
     return 1 if wrong else 0
 
 

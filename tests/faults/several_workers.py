@@ -14,7 +14,6 @@ On loopback and in network namespaces, with 2 and with 4 processes:
 All but the chief see the run folder read-only.
 """
 
-import argparse
 import collections
 import json
 import os
@@ -33,6 +32,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 
 import numpy as np  # noqa: E402
+from faults.flags import fault_parser, write_counts  # noqa: E402
 from faults.kill_and_resume import (  # noqa: E402
     STEPS,
     check,
@@ -254,15 +254,11 @@ def change_workers(root, numbers, say):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = fault_parser(__doc__, None, "faults at most in each place with each number of workers "
+                          "(default: each of the chief and of the last worker)")
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--places", nargs="+", choices=("loopback", "namespaces"),
                         default=["loopback", "namespaces"])
-    parser.add_argument("--tries", type=int, help="faults at most in each place with each number "
-                        "of workers (default: each of the chief and of the last worker)")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--output", help="where the figures go, as JSON")
     arguments = parser.parse_args()
     draw = random.Random(arguments.seed)
     kinds = {"loopback": Loopback, "namespaces": Namespaces}
@@ -289,8 +285,7 @@ def main():
           + ", ".join(f"{fault} {max(each)}" for fault in FAULTS
                       if (each := [one["seconds"] for one in found["faults"]
                                    if one["fault"] == fault])))
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps(found, indent=2) + "\n")
+    write_counts(arguments.output, found)
     shutil.rmtree(root)
 
 

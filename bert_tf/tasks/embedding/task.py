@@ -11,8 +11,7 @@ from bert_tf.retrieval.search import of_length_1
 from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.regression_metrics import regression_metrics
-from bert_tf.tasks.base.served_code import served_code
-from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers, served_code
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
 from bert_tf.tasks.embedding.crops import RandomCrops
@@ -106,7 +105,7 @@ class Embedding(TaskType):
             options["pooling"] = self.options.pooling
         if self.loss is not None:
             options["training_loss"] = self.loss
-        return "embedder", options
+        return self.built_as, options
 
     def truncation(self, preprocessor):
         """See `TaskType.truncation`."""

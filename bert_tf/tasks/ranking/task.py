@@ -8,8 +8,7 @@ from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.shapes import check_finite
 from bert_tf.tasks.base.labelled import pooled_by
-from bert_tf.tasks.base.served_code import served_code
-from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers, served_code
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.ranking.candidates import Candidates
 from bert_tf.tasks.ranking.features import list_features, pair_features
