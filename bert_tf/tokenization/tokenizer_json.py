@@ -20,8 +20,6 @@ _ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]"
                "mask_token": ("[MASK]", "<mask>", "<|mask|>", "<extra_id_0>")}  # the last: T5's
 _NOTHING_AROUND = {"type": "ByteLevel"}
 _METASPACE = "\u2581"
-ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
-           for quote in ("``", "''")]
 _BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 # What transformers 4 made of a SentencePiece model, beside its rules: DeBERTa-v3's, and others'.
 _STRIPPED = [[{"type": "Strip", "strip_left": left, "strip_right": True},
@@ -89,7 +87,7 @@ def read_tokenizer(path, config, values=None):
         raise UnknownRules(explain(f"{path}: a model of type {str(kind)[:40]!r}",
                                    f"one of {', '.join(makers)}"))
     model = {**model, "type": kind}
-    with _damage_named(path):
+    with damage_named(path):
         description = _describe(values, model, config, path)
         return makers[kind](values, model, config, description)
 
@@ -105,13 +103,14 @@ def read_special(path, config):
         UnknownRules: special tokens go to other places, or nothing says which they are.
     """
     values = files.read_json_object(path)
-    with _damage_named(path):
+    with damage_named(path):
         model = values["model"]
         return _special(values, model, _all_tokens(values, model, path), config, path)
 
 
 @contextlib.contextmanager
-def _damage_named(path):
+def damage_named(path):
+    """Raise BertTfError where what is in a `tokenizer.json` has no such form."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError,
@@ -291,7 +290,7 @@ def _read_normalizer(normalizer, path):
     kinds = [step["type"] for step in steps[2:]]
     keeps, lowers = kinds[:2] != ["NFKD", "StripAccents"], kinds[-1:] == ["Lowercase"]
     known = ([] if keeps else ["NFKD", "StripAccents"]) + (["Lowercase"] if lowers else [])
-    if steps[:2] == ALBERT_QUOTES and kinds == known:
+    if steps[:2] == hf_options.ALBERT_QUOTES and kinds == known:
         return {"normalization": "albert_huggingface", "do_lower_case": lowers,
                 "keep_accents": keeps}, charsmap
     raise UnknownRules(explain(
