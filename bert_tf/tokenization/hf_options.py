@@ -52,6 +52,10 @@ _ADDING = """
     seamlessm4t seamlessm4tv2 siglip speech2text speechtotext speecht5 splinter squeezebert
     switchtransformers t5 tapas trocr tvp udop vilt visualbert whisper xclip xglm xlm xlmroberta
     xlnet xmod yoso"""
+# Those that split text at blanks whatever their `tokenizer.json` says, and such `model_type`s.
+_SPLITTING = """
+    albert camembert gte jinaembeddingsv3 mbart metaclip2 mt5 musicgen musicgenmelody
+    switchtransformers t5 trocr xlmroberta xlnet xmod yoso"""
 _THEIRS = {"tokenizer_class", "model_max_length", "added_tokens_decoder"}
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
          "pair_separators", "pair_types", "added_tokens", "final_separator", "initial_token",
@@ -178,6 +182,11 @@ def plain_name(name):
 def adds_tokens(name):
     """Return whether what a `model_name` says puts special tokens around a text by itself."""
     return plain_name(name) in _ADDING.split()
+
+
+def splits_at_blanks(name):
+    """Return whether what a `model_name` says splits text at blanks by itself."""
+    return plain_name(name) in _SPLITTING.split()
 
 
 def special_tokens(config, path):

@@ -242,22 +242,26 @@ def _word_piece(values, model, config, description):
         max_characters_per_word=longest)
 
 
-def _unigram(values, model, _, description):
+def _unigram(values, model, config, description):
     from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 
     path = description.path
     bytes_of_unknown = {f"<0x{byte:02X}>" for byte in range(256)} if (
         model.get("byte_fallback")) else set()
     expect(path, "bytes without a piece", sorted(bytes_of_unknown - {*description.tokens}), [])
-    steps = steps_of(values.get("pre_tokenizer"), "pretokenizers")
-    steps = [step for step in steps if step["type"] != "WhitespaceSplit"]
+    parts = steps_of(values.get("pre_tokenizer"), "pretokenizers")
+    steps = [step for step in parts if step["type"] != "WhitespaceSplit"]
     expect(path, "pre_tokenizer", [step["type"] for step in steps], ["Metaspace"])
     scheme = steps[0].get("prepend_scheme") or (
         "always" if steps[0].get("add_prefix_space", True) else "never")
     expect(path, "prepend_scheme", scheme, "always")
     expect(path, "replacement", steps[0].get("replacement"), _METASPACE)
     expect(path, "split", steps[0].get("split", True), True)
-    options, charsmap = _read_normalizer(values.get("normalizer"), path)
+    options, charsmap, strips = _read_normalizer(values.get("normalizer"), path)
+    name = hf_options.model_name(path, config)
+    if steps == parts and not strips and not hf_options.splits_at_blanks(name):
+        raise UnknownRules(explain(f"{path}: blanks that stay as they are",
+                                   "WhitespaceSplit, or a normalizer that strips and joins them"))
     added = {each.token for each in description.special["added_tokens"]}
     scores = dict(model["vocab"])
     unknown = description.special["special_tokens"][1]
@@ -270,15 +274,16 @@ def _unigram(values, model, _, description):
 
 
 def _read_normalizer(normalizer, path):
-    """Options of `SentencePieceTokenizer`, and the rules that the model applies, as bytes."""
+    """Options of `SentencePieceTokenizer`, the rules that the model applies, as bytes, and whether
+    blanks are stripped and joined."""
     steps = steps_of(normalizer, "normalizers")
     rules = [step for step in steps if step["type"] == "Precompiled"]
     others = [step for step in steps if step not in rules]
     # The model strips and joins blanks itself.
-    steps = rules if len(rules) == 1 and others in _STRIPPED else [
-        step for step in steps if step != _BLANKS]
+    strips = len(rules) == 1 and others in _STRIPPED
+    steps = rules if strips else [step for step in steps if step != _BLANKS]
     if steps == DEBERTA:
-        return {"normalization": "deberta"}, b""
+        return {"normalization": "deberta"}, b"", True
     charsmap = b""
     if steps and steps[-1]["type"] == "Precompiled":
         try:
@@ -286,13 +291,13 @@ def _read_normalizer(normalizer, path):
         except binascii.Error as error:
             raise BertTfError(f"{path}: precompiled_charsmap is damaged: {error}") from error
     if not steps:
-        return {"normalization": "sentencepiece"}, charsmap
+        return {"normalization": "sentencepiece"}, charsmap, strips
     kinds = [step["type"] for step in steps[2:]]
     keeps, lowers = kinds[:2] != ["NFKD", "StripAccents"], kinds[-1:] == ["Lowercase"]
     known = ([] if keeps else ["NFKD", "StripAccents"]) + (["Lowercase"] if lowers else [])
     if steps[:2] == hf_options.ALBERT_QUOTES and kinds == known:
         return {"normalization": "albert_huggingface", "do_lower_case": lowers,
-                "keep_accents": keeps}, charsmap
+                "keep_accents": keeps}, charsmap, False
     raise UnknownRules(explain(
         f"{path}: the normalizers {', '.join(step['type'] for step in steps)}",
         "those of ALBERT, XLM-R, CamemBERT or DeBERTa-v3"))

@@ -49,3 +49,15 @@ def test_rules_of_deberta_in_the_configuration(tmp_path, lowers, splits, stated)
     assert isinstance(tokenizer, SentencePieceTokenizer) == (not lowers and not splits)
     text = "The the.the, (The)"
     assert tokenizer.encode(text) == library.encode(text).ids
+
+
+@pytest.mark.parametrize(("name", "splits"), [
+    ("PreTrainedTokenizerFast", False), ("XLMRobertaTokenizer", True)])
+def test_blanks_that_nothing_joins(tmp_path, name, splits):
+    """SentencePiece strips them, and classes split text at them whatever the file has."""
+    values = written("sentencepiece")
+    kept = {**values, "pre_tokenizer": values["pre_tokenizer"]["pretokenizers"][-1]}
+    tokenizer = load(tmp_path, kept, {"tokenizer_class": name})
+    assert isinstance(tokenizer, SentencePieceTokenizer) == splits
+    library = Tokenizer.from_str(json.dumps(values if splits else kept))
+    assert tokenizer.encode("the  the ") == library.encode("the  the ").ids
