@@ -1,7 +1,7 @@
 """What a `config.json` says of architectures beyond BERT's: keys, defaults, and what is refused."""
 
 from bert_tf.converters import hf_causal, hf_gpt, hf_t5
-from bert_tf.converters.hf_causal import layer_types, named_types
+from bert_tf.converters.hf_causal import layer_types, read_period
 from bert_tf.converters.hf_rope import read_both, read_rope, write_both
 from bert_tf.errors import UsageError, explain
 
@@ -38,8 +38,9 @@ KEYS = {
                    "initializer_range": "initializer_range", "layer_norm_eps": "norm_eps",
                    "padding_id": "pad_token_id", "local_attention": "local_attention",
                    "global_attention_every": "global_attn_every_n_layers",
-                   "rotary_base": "global_rope_theta", "local_rotary_base": "local_rope_theta",
-                   "label_act": "classifier_activation", "pooling": "classifier_pooling"},
+                   "first_global_layer": "layer_types", "rotary_base": "global_rope_theta",
+                   "local_rotary_base": "local_rope_theta", "label_act": "classifier_activation",
+                   "pooling": "classifier_pooling"},
     "nomic_bert": {**KEYS_OF_BERT, "rotary_base": "rope_theta"},
     "gte": {**KEYS_OF_BERT, "rotary_base": "rope_theta", "rotary_factor": "rope_factor"},
     "eurobert": {**{key: key for key in _NAMED[:6]}, "num_key_value_heads": "num_key_value_heads",
@@ -251,13 +252,10 @@ def _read_modernbert(stated, source):
     if stated["local_rope_theta"] is None:
         # Files of older versions have null for: as the layers that see everything.
         stated["local_rope_theta"] = stated["global_rope_theta"]
-    every, layers = stated["global_attn_every_n_layers"], stated["num_hidden_layers"]
-    named = named_types(stated, source)
-    if named and isinstance(every, int) and every > 0:
-        usual = layer_types(layers, every)
-        if named != usual:
-            raise UsageError(explain(f"{source}: layer_types={named!r}", f"{usual!r}"))
-    return stated
+    every, first = stated["global_attn_every_n_layers"], 0
+    if stated["local_attention"] and type(every) is int and every > 0:
+        every, first = read_period(stated, source, every, first)
+    return {**stated, "global_attn_every_n_layers": every, "layer_types": first}
 
 
 def written(family, values):
@@ -274,8 +272,9 @@ def written(family, values):
         further["classifier_pooling"] = next(
             theirs for theirs, ours in names.items() if ours == pooling)
     if family == "modernbert":
-        further["layer_types"] = layer_types(values["num_hidden_layers"],
-                                             values["global_attn_every_n_layers"])
+        every = values["global_attn_every_n_layers"] if values["local_attention"] else 1
+        further["layer_types"] = layer_types(values["num_hidden_layers"], every,
+                                             values["layer_types"] % every)
         further["rope_parameters"] = write_both(values, _ROPE_KEYS)
     if family in hf_t5.KEYS:
         return hf_t5.written(values)

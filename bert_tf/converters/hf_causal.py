@@ -79,15 +79,12 @@ def read_gemma3(stated, source):
     layers = _number(stated["num_hidden_layers"], source, "num_hidden_layers")
     every = _number(stated["sliding_window_pattern"], source, "sliding_window_pattern")
     window = _number(stated["sliding_window"], source, "sliding_window", 2)
-    named, first = named_types(stated, source), every - 1
+    named, first = _named_types(stated, source), every - 1
     reach = window // 2 if bidirectional else window - 1
     if named and named == [KINDS[0]] * layers:
         reach = 0
-    elif named and named != layer_types(layers, every, first):  # of few layers several would do
-        every, first = _period(named, layers)
-        if named != layer_types(layers, every, first):
-            raise UsageError(explain(f"{source}: layer_types={named!r}",
-                                     f"{KINDS[0]!r} once every so many layers, {KINDS[1]!r} else"))
+    else:
+        every, first = read_period(stated, source, every, first)
     return _common(stated) | read_both(stated, source, _ROPE_KEYS) | {
         "use_bidirectional_attention": "bidirectional" if bidirectional else "causal",
         "sliding_window": 2 * reach, "sliding_window_pattern": every, "layer_types": first}
@@ -120,12 +117,28 @@ def _period(named, layers):
     return (full[1] - full[0] if len(full) > 1 else layers), full[0]
 
 
-def named_types(stated, source):
-    """Return the kinds of layers that a file names, one for each; None where it names none.
+def read_period(stated, source, every, first):
+    """Return how often a layer sees everything and the first that does, as `layer_types` say.
+
+    Args:
+        stated: all keys of a file.
+        source: the file's name, for messages.
+        every, first: the usual, which counts where there are none, or they are the same.
 
     Raises:
-        UsageError: they are no list, or more or fewer than there are layers.
+        UsageError: they do not repeat, or are more or fewer than there are layers.
     """
+    named, layers = _named_types(stated, source), stated["num_hidden_layers"]
+    if named and named != layer_types(layers, every, first):  # of few layers several would do
+        every, first = _period(named, layers)
+        if named != layer_types(layers, every, first):
+            raise UsageError(explain(f"{source}: layer_types={named!r}",
+                                     f"{KINDS[0]!r} once every so many layers, {KINDS[1]!r} else"))
+    return every, first
+
+
+def _named_types(stated, source):
+    """The kinds of layers that a file names, one for each; None where it names none."""
     named, layers = stated.get("layer_types"), stated["num_hidden_layers"]
     if named and (not isinstance(named, list) or len(named) != layers):
         raise UsageError(explain(f"{source}: layer_types={named!r}",
@@ -133,7 +146,7 @@ def named_types(stated, source):
     return named or None
 
 
-def layer_types(layers, every, first=0):
+def layer_types(layers, every, first):
     """Their names of the kinds of layers: every so many one that sees everything, from `first`."""
     return [KINDS[layer % every != first] for layer in range(layers)]
 

@@ -18,7 +18,7 @@ from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.pair_tokenizer import PairTokenizer
 from bert_tf.tokenization.sentence_piece_model import read_model
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG
-from bert_tf.tokenization.tokenizer_json import ALBERT_QUOTES, DEBERTA, KEEPS_HANGUL, NAME
+from bert_tf.tokenization.tokenizer_json import DEBERTA, KEEPS_HANGUL, NAME
 from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
 # The class of transformers that reads `tokenizer.json` and nothing else.
@@ -228,7 +228,7 @@ def _unigram(ours):
     proto = read_model(ours.model, "the model")
     steps = {"deberta": DEBERTA, "sentencepiece": []}.get(ours.normalization)
     if steps is None:
-        steps = list(ALBERT_QUOTES) if ours.normalization == "albert_huggingface" else []
+        steps = list(hf_options.ALBERT_QUOTES) if ours.normalization == "albert_huggingface" else []
         if not ours.options["keep_accents"]:
             steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
         if ours.options["do_lower_case"]:

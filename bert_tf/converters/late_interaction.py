@@ -235,7 +235,7 @@ def _words(words, where):
 
 def _with_prefixes(prompts, about, source):
     """Prompts after what PyLate puts before them as a token of its own."""
-    found = dict(prompts)
+    found = {name: prompt for name, prompt in prompts.items() if prompt}
     for name, key in _PREFIXES.items():
         prefix = about.get(key)
         if prefix is not None and not isinstance(prefix, str):

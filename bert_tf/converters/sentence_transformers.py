@@ -196,7 +196,7 @@ def _read_modules(path, source):
 def _read_pooling(folder, config, prompts):
     source = os.path.join(folder, CONFIG)
     values = files.read_json_object(source)
-    modes = [mode for flag, mode in _FLAGS.items() if values.get(flag)]
+    modes = [mode for flag, mode in _FLAGS.items() if values.get(flag)] or ["mean"]
     stated = values.get("pooling_mode")
     if stated is not None:
         modes = stated if isinstance(stated, list) else [stated]
@@ -207,7 +207,7 @@ def _read_pooling(folder, config, prompts):
         if values.get(key, config.hidden_size) != config.hidden_size:
             raise UsageError(explain(f"{source}: {key}={values[key]!r}",
                                      f"{config.hidden_size}, the encoder's hidden_size"))
-    if prompts and values.get("include_prompt") is False:
+    if any(prompts.values()) and values.get("include_prompt") is False:
         raise UsageError(explain(f"{source}: include_prompt=False with prompts", "true"))
     return _POOLINGS[modes[0]]
 
@@ -251,7 +251,7 @@ def _read_prompts(source):
     if not isinstance(prompts, dict) or not all(
             isinstance(prompt, str) for prompt in prompts.values()):
         raise UsageError(explain(f"{source}: prompts={prompts!r}", "names with a text each"))
-    return {name: prompt for name, prompt in prompts.items() if prompt}
+    return prompts
 
 
 def _similarity_notes(source, ours):

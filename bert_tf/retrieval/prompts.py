@@ -14,5 +14,5 @@ def prompted(prompts, kind, text):
         kind: `query`; `passage` of what is searched; None of texts that are equals.
         text: str.
     """
-    prompt = next((prompts[name] for name in _PROMPTS.get(kind, ()) if name in prompts), "")
+    prompt = next((prompts[name] for name in _PROMPTS.get(kind, ()) if prompts.get(name)), "")
     return prompt + text if prompt else text  # the same object, which may be marked as analysed

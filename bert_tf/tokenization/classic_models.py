@@ -60,7 +60,7 @@ def load_model(path, config):
 
     Raises:
         BertTfError: not a SentencePiece model.
-        NoTextError: of BigBird, whose rules we do not run.
+        NoTextError: of BigBird, or of DeBERTa with an option, whose rules we do not run.
         UsageError: a special token is missing.
     """
     name = hf_options.model_name(path, config)
@@ -89,6 +89,12 @@ def load_model(path, config):
     if tuple(pieces[:3]) == _T5 or plain.startswith(("t5", "mt5")):
         return _t5(proto, path, config)
     if pieces[:1] == ["[PAD]"] or "deberta" in plain:
+        for key in ("do_lower_case", "split_by_punct"):
+            if config.get(key):
+                raise NoTextError(explain(
+                    f"{path}: {key}={config[key]!r} beside it, which we do not run without a "
+                    "tokenizer.json", "false",
+                    "transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"))
         _append(proto, "[MASK]")
         proto.normalizer_spec.precompiled_charsmap = b""  # as transformers does
         return _tokenizer(proto, path, "deberta", _DEBERTA)

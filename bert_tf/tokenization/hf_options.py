@@ -5,6 +5,7 @@ import os
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import tokenizer_config
+from bert_tf.tokenization.json_template import steps_of
 from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
 
 ROLES = tuple(f"{role}_token" for role in tokenizer_config.ROLES)
@@ -23,6 +24,18 @@ _OF_CLASSES = (
       "handle_chinese_chars": ("tokenize_chinese_chars", True)}),
     ("pre_tokenizer", "ByteLevel", ("Bart", "GPT2", "Roberta"),
      {"add_prefix_space": ("add_prefix_space", False)}))
+ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
+                 for quote in ("``", "''")]
+_LOWERCASE = [{"type": "Lowercase"}]
+# The same of classes with a Unigram model, in the form of `plain_name`: the sequence that has steps
+# or not, what is before them, and for each key its usual value, that with steps, and the steps.
+_OF_PIECES = (
+    ("albert", "normalizer", "normalizers", ALBERT_QUOTES, {
+        "keep_accents": (False, False, [{"type": "NFKD"}, {"type": "StripAccents"}]),
+        "do_lower_case": (True, True, _LOWERCASE)}),
+    ("debertav2", "normalizer", "normalizers", [], {"do_lower_case": (False, True, _LOWERCASE)}),
+    ("debertav2", "pre_tokenizer", "pretokenizers", [], {
+        "split_by_punct": (False, True, [{"type": "Punctuation", "behavior": "Isolated"}])}))
 # Classes of transformers 5.24 that put special tokens around a text whatever their `tokenizer.json`
 # says, and the `model_type`s of which it takes one of these, in the form of `plain_name`. All
 # others add none but what the file has.
@@ -39,6 +52,10 @@ _ADDING = """
     seamlessm4t seamlessm4tv2 siglip speech2text speechtotext speecht5 splinter squeezebert
     switchtransformers t5 tapas trocr tvp udop vilt visualbert whisper xclip xglm xlm xlmroberta
     xlnet xmod yoso"""
+# Those that split text at blanks whatever their `tokenizer.json` says, and such `model_type`s.
+_SPLITTING = """
+    albert camembert gte jinaembeddingsv3 mbart metaclip2 mt5 musicgen musicgenmelody
+    switchtransformers t5 trocr xlmroberta xlnet xmod yoso"""
 _THEIRS = {"tokenizer_class", "model_max_length", "added_tokens_decoder"}
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
          "pair_separators", "pair_types", "added_tokens", "final_separator", "initial_token",
@@ -91,15 +108,17 @@ def word_piece(config, path):
     return options | {name: config[name] for name in _OURS if name in config}
 
 
-def as_built(values, config):
+def as_built(values, config, path):
     """Return a `tokenizer.json` with the rules that transformers makes of the configuration.
 
     A class takes its usual value for what the configuration leaves out. Where none is named,
-    `do_lower_case` or `add_prefix_space` tells that it is one of these.
+    `do_lower_case` or `add_prefix_space` tells that it is one of these, or the `config.json` beside
+    it that it is one with a Unigram model.
 
     Args:
         values: dict, what the file has.
         config: dict, the `tokenizer_config.json` beside it.
+        path: the file.
 
     Returns: dict; `values` itself where nothing differs.
     """
@@ -112,6 +131,17 @@ def as_built(values, config):
             made = {**rules, **{option: usual if config.get(key) is None else config[key]
                                 for option, (key, usual) in options.items()}}
             values = values if made == rules else {**values, part: made}
+    model = plain_name(model_name(path, config))
+    for _, part, key, front, options in (row for row in _OF_PIECES if row[0] == model):
+        steps, after = steps_of(values.get(part), key), len(front)
+        if steps[:after] == front:
+            made, others = [*front], steps[after:]
+            for option, (usual, value, own) in options.items():
+                stated = usual if config.get(option) is None else bool(config[option])
+                made += own if stated == value else []
+                others = [step for step in others if step not in own]
+            made += others
+            values = values if made == steps else {**values, part: {"type": "Sequence", key: made}}
     return values
 
 
@@ -152,6 +182,11 @@ def plain_name(name):
 def adds_tokens(name):
     """Return whether what a `model_name` says puts special tokens around a text by itself."""
     return plain_name(name) in _ADDING.split()
+
+
+def splits_at_blanks(name):
+    """Return whether what a `model_name` says splits text at blanks by itself."""
+    return plain_name(name) in _SPLITTING.split()
 
 
 def special_tokens(config, path):

@@ -163,7 +163,8 @@ def _load_folder(path):
         return library.LibraryTokenizer.load(path)
     values = None if _is_ours(config) else tokenizer_json.read_values(json_path)
     if values is not None:
-        built = hf_options.as_built(values, config)
+        with tokenizer_json.damage_named(json_path):
+            built = hf_options.as_built(values, config, json_path)
         try:
             return tokenizer_json.read_tokenizer(json_path, config, built)
         except tokenizer_json.UnknownRules as error:

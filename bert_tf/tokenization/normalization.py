@@ -6,6 +6,7 @@ their lower-casing is an NFKC case fold, which changes ㅋ, ½ and ß and splits
 TensorFlow's `strings.lower` is not used either: it follows the locale of the machine.
 """
 
+import collections
 import functools
 import unicodedata
 
@@ -13,9 +14,10 @@ import flatbuffers
 import numpy as np
 
 # Characters that a rule can change: planes 0, 1 and 14. The others hold ideographs, of which some
-# stand for others, and private use.
+# stand for others, and private use, which one normalization removes.
 _CODE_POINTS = (*range(0xD800), *range(0xE000, 0x20000), *range(0x2F800, 0x2FA20),
                 *range(0xE0000, 0xE1000))
+_PRIVATE = (*range(0xE000, 0xF900), *range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))
 # How text is normalized: ours, google-research/bert's `tokenization.py`, Hugging Face's
 # `BertNormalizer`. The two others decompose what they strip accents from, Hangul to jamo too.
 NORMALIZATIONS = ("nfc", "google", "huggingface")
@@ -63,15 +65,13 @@ def character_rules(lower_case, remove_accents, normalization="nfc"):
     for code_point in _CODE_POINTS:
         character = chr(code_point)
         after = clean(character)
-        if normalization == "huggingface" and unicodedata.category(character) == "Co":
-            after = ""
         if lower_case:
             after = after.lower()
         if remove_accents and not after.isascii():
             after = strip_accents(after, normalization == "nfc")
         if after != character:
             rules[code_point] = after
-    return rules
+    return rules | (dict.fromkeys(_PRIVATE, "") if normalization == "huggingface" else {})
 
 
 @functools.cache
@@ -202,13 +202,21 @@ def _double_array(values):
     value).
 
     The child of the unit at position p for byte b is at p ^ offset(p) ^ b and holds b as label.
-    The bytes after the first of a character are 0x80 to 0xbf, so that each inner node owns an
-    aligned block of 64 units; no character continues another, so that equal values share a unit.
+    The bytes after the first of a character are 0x80 to 0xbf, so that the children of an inner node
+    are in an aligned block of 64 units, which nodes with the same children share; no character
+    continues another, so that equal values share a unit.
     """
-    prefixes = sorted({key[:length] for key in values for length in range(1, len(key))})
-    # Block 0 to 3: the root and its children, one for each possible first byte.
-    blocks = {prefix: 256 + 64 * index for index, prefix in enumerate(prefixes)}
-    first_value = 256 + 64 * len(prefixes)
+    children = collections.defaultdict(dict)
+    for key, value in values.items():
+        children[key[:-1]][key[-1]] = value
+    blocks, numbers = {}, {}
+    for length in (3, 2, 1):  # that of a node is known when its parent's is asked for
+        for prefix in sorted(prefix for prefix in children if len(prefix) == length):
+            # Block 0 to 3: the root and its children, one for each possible first byte.
+            blocks[prefix] = numbers.setdefault(tuple(sorted(children[prefix].items())),
+                                                256 + 64 * len(numbers))
+            children[prefix[:-1]][prefix[-1]] = blocks[prefix]
+    first_value = 256 + 64 * len(numbers)
     distinct = sorted(set(values.values()))
     units = np.zeros(first_value + len(distinct), np.uint32)
     units[first_value:] = np.array(distinct, np.uint32) | np.uint32(1 << 31)

@@ -15,7 +15,8 @@ def pack(vocabulary, segments, seq_length, fixed=True):
     """Cut segments to the window, add the special tokens and pad.
 
     Of a pair that is too long the longer segment loses tokens from its end until both are equally
-    long, then both in turn (google-research/bert `run_classifier.py`, `_truncate_seq_pair`).
+    long, then both in turn (google-research/bert `run_classifier.py`, `_truncate_seq_pair`). Of an
+    odd number that is left transformers gives the second one more, unless the first was longer.
 
     Args:
         vocabulary: `Vocabulary`, for the special ids and where they stand.

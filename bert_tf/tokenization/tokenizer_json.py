@@ -20,8 +20,6 @@ _ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]"
                "mask_token": ("[MASK]", "<mask>", "<|mask|>", "<extra_id_0>")}  # the last: T5's
 _NOTHING_AROUND = {"type": "ByteLevel"}
 _METASPACE = "\u2581"
-ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
-           for quote in ("``", "''")]
 _BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 # What transformers 4 made of a SentencePiece model, beside its rules: DeBERTa-v3's, and others'.
 _STRIPPED = [[{"type": "Strip", "strip_left": left, "strip_right": True},
@@ -89,7 +87,7 @@ def read_tokenizer(path, config, values=None):
         raise UnknownRules(explain(f"{path}: a model of type {str(kind)[:40]!r}",
                                    f"one of {', '.join(makers)}"))
     model = {**model, "type": kind}
-    with _damage_named(path):
+    with damage_named(path):
         description = _describe(values, model, config, path)
         return makers[kind](values, model, config, description)
 
@@ -105,13 +103,14 @@ def read_special(path, config):
         UnknownRules: special tokens go to other places, or nothing says which they are.
     """
     values = files.read_json_object(path)
-    with _damage_named(path):
+    with damage_named(path):
         model = values["model"]
         return _special(values, model, _all_tokens(values, model, path), config, path)
 
 
 @contextlib.contextmanager
-def _damage_named(path):
+def damage_named(path):
+    """Raise BertTfError where what is in a `tokenizer.json` has no such form."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError,
@@ -243,22 +242,26 @@ def _word_piece(values, model, config, description):
         max_characters_per_word=longest)
 
 
-def _unigram(values, model, _, description):
+def _unigram(values, model, config, description):
     from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 
     path = description.path
     bytes_of_unknown = {f"<0x{byte:02X}>" for byte in range(256)} if (
         model.get("byte_fallback")) else set()
     expect(path, "bytes without a piece", sorted(bytes_of_unknown - {*description.tokens}), [])
-    steps = steps_of(values.get("pre_tokenizer"), "pretokenizers")
-    steps = [step for step in steps if step["type"] != "WhitespaceSplit"]
+    parts = steps_of(values.get("pre_tokenizer"), "pretokenizers")
+    steps = [step for step in parts if step["type"] != "WhitespaceSplit"]
     expect(path, "pre_tokenizer", [step["type"] for step in steps], ["Metaspace"])
     scheme = steps[0].get("prepend_scheme") or (
         "always" if steps[0].get("add_prefix_space", True) else "never")
     expect(path, "prepend_scheme", scheme, "always")
     expect(path, "replacement", steps[0].get("replacement"), _METASPACE)
     expect(path, "split", steps[0].get("split", True), True)
-    options, charsmap = _read_normalizer(values.get("normalizer"), path)
+    options, charsmap, strips = _read_normalizer(values.get("normalizer"), path)
+    name = hf_options.model_name(path, config)
+    if steps == parts and not strips and not hf_options.splits_at_blanks(name):
+        raise UnknownRules(explain(f"{path}: blanks that stay as they are",
+                                   "WhitespaceSplit, or a normalizer that strips and joins them"))
     added = {each.token for each in description.special["added_tokens"]}
     scores = dict(model["vocab"])
     unknown = description.special["special_tokens"][1]
@@ -271,15 +274,16 @@ def _unigram(values, model, _, description):
 
 
 def _read_normalizer(normalizer, path):
-    """Options of `SentencePieceTokenizer`, and the rules that the model applies, as bytes."""
+    """Options of `SentencePieceTokenizer`, the rules that the model applies, as bytes, and whether
+    blanks are stripped and joined."""
     steps = steps_of(normalizer, "normalizers")
     rules = [step for step in steps if step["type"] == "Precompiled"]
     others = [step for step in steps if step not in rules]
     # The model strips and joins blanks itself.
-    steps = rules if len(rules) == 1 and others in _STRIPPED else [
-        step for step in steps if step != _BLANKS]
+    strips = len(rules) == 1 and others in _STRIPPED
+    steps = rules if strips else [step for step in steps if step != _BLANKS]
     if steps == DEBERTA:
-        return {"normalization": "deberta"}, b""
+        return {"normalization": "deberta"}, b"", True
     charsmap = b""
     if steps and steps[-1]["type"] == "Precompiled":
         try:
@@ -287,13 +291,13 @@ def _read_normalizer(normalizer, path):
         except binascii.Error as error:
             raise BertTfError(f"{path}: precompiled_charsmap is damaged: {error}") from error
     if not steps:
-        return {"normalization": "sentencepiece"}, charsmap
+        return {"normalization": "sentencepiece"}, charsmap, strips
     kinds = [step["type"] for step in steps[2:]]
     keeps, lowers = kinds[:2] != ["NFKD", "StripAccents"], kinds[-1:] == ["Lowercase"]
     known = ([] if keeps else ["NFKD", "StripAccents"]) + (["Lowercase"] if lowers else [])
-    if steps[:2] == ALBERT_QUOTES and kinds == known:
+    if steps[:2] == hf_options.ALBERT_QUOTES and kinds == known:
         return {"normalization": "albert_huggingface", "do_lower_case": lowers,
-                "keep_accents": keeps}, charsmap
+                "keep_accents": keeps}, charsmap, False
     raise UnknownRules(explain(
         f"{path}: the normalizers {', '.join(step['type'] for step in steps)}",
         "those of ALBERT, XLM-R, CamemBERT or DeBERTa-v3"))

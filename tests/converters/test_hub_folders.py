@@ -93,7 +93,8 @@ def test_served_and_fine_tuned(shared, name, tmp_path):
     ("deberta_v3_encoder", {"position_biased_input": True}, "position_biased_input=True"),
     ("deberta_v3_encoder", {"position_buckets": -1}, "position_buckets=-1"),
     ("modernbert_mlm", {"norm_bias": True}, "norm_bias=True; expected False"),
-    ("modernbert_mlm", {"layer_types": ["full_attention"] * 4}, "layer_types="),
+    ("modernbert_mlm", {"layer_types": [*["full_attention"] * 3, "sliding_attention"]},
+     "layer_types="),
     ("modernbert_mlm", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
      "rope_parameters="),
     ("mpnet_st", {"pad_token_id": 0}, "pad_token_id=0; expected 1"),
@@ -150,6 +151,19 @@ def test_a_pooler_that_a_classifier_does_not_use(shared, tmp_path):
     labels = {key: value for key, value in right.task.items() if key != "reading"}
     assert (found.config, found.task, found.dropped) == (right.config, labels, tuple(pooler))
     assert list(found.tensors) == list(right.tensors)
+
+
+@pytest.mark.parametrize(("full", "window"), [
+    ([0, 1, 2, 3], 8), ([0, 2], 8), ([1], 8), ([], 8), ([0, 1, 2, 3], 0)])
+def test_layers_see_what_a_file_names(shared, full, window, tmp_path):
+    """They count, not how often it was that older files say, and are written as they were."""
+    kinds = ["full_attention" if layer in full else "sliding_attention" for layer in range(4)]
+    found = hf_safetensors.read(hf_models.changed(shared, "hub/modernbert_mlm", tmp_path / "in", {
+        "layer_types": kinds, "local_attention": window}))
+    assert [layer for layer in range(4) if found.config.sees_all(layer)] == full
+    hf_safetensors.write(found, str(tmp_path / "out"))
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert (written["layer_types"], written["local_attention"]) == (kinds, window)
 
 
 def test_null_is_the_base_of_the_layers_that_see_everything(shared, tmp_path):

@@ -115,6 +115,11 @@ def test_a_pooling_in_a_list(folder):
     assert sentence_transformers.read(str(changed)).task["pooling"] == "cls"
 
 
+def test_a_pooling_without_any_flag_is_the_mean(folder):
+    changed = folder({"1_Pooling/config.json": _with(pooling_mode_mean_tokens=False)})
+    assert sentence_transformers.read(str(changed)).task["pooling"] == "mean"
+
+
 @pytest.mark.parametrize("bias", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_dense_and_prompts(folder, tmp_path, bias):
     """A dense layer with tanh on the mean, whose vectors are in the reference."""
@@ -139,8 +144,9 @@ def test_dense_and_prompts(folder, tmp_path, bias):
     np.testing.assert_allclose(model.embed(texts), expected[plain], rtol=0, atol=1e-5)
     np.testing.assert_array_equal(model.embed(texts, prompt="query"),
                                   model.embed([f"query: {text}" for text in texts]))
-    with pytest.raises(UsageError, match="prompt='document'"):
-        model.embed(texts, prompt="document")
+    np.testing.assert_array_equal(model.embed(texts, prompt="document"), model.embed(texts))
+    with pytest.raises(UsageError, match="prompt='passage'"):
+        model.embed(texts, prompt="passage")
 
     model.save_pretrained(str(tmp_path / "again"))
     sentence_transformers.write(ours.read(str(tmp_path / "again")), str(tmp_path / "back"))
@@ -149,7 +155,7 @@ def test_dense_and_prompts(folder, tmp_path, bias):
             load_file(tmp_path / "back" / "2_Dense" / "model.safetensors")[tensor], array)
     again = sentence_transformers.read(str(tmp_path / "back"))
     assert again.task["dense"] == {"units": 20, "act": "tanh", "use_bias": bias}
-    assert again.task["prompts"] == {"query": "query: "}
+    assert again.task["prompts"] == {"query": "query: ", "document": ""}
 
 
 def test_two_dense_layers(folder, tmp_path):

@@ -58,7 +58,7 @@ def test_weights_there_and_back(folder, name, pooling, act, tmp_path):
     ours.write(checkpoint, str(tmp_path / "ours"))
     model = from_pretrained(str(tmp_path / "ours"), dtype="float32")
     assert isinstance(model, SparseEmbedder) and model.preprocessor.seq_length == 24
-    assert model.prompts == {"query": "find: "}
+    assert model.prompts == {"query": "find: ", "document": ""}
     inputs, expected = expected_of(source, "single")
     weights = np.log1p(np.maximum(expected["logits"], 0)) * inputs["input_mask"][..., np.newaxis]
     weights = np.log1p(weights) if act == "log1p_relu" else weights

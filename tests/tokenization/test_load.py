@@ -61,6 +61,15 @@ def test_a_sentence_piece_model_of_a_class_with_other_rules(tmp_path):
         load_tokenizer(str(tmp_path))
 
 
+@pytest.mark.parametrize("key", ["do_lower_case", "split_by_punct"])
+def test_a_sentence_piece_model_of_deberta_with_rules_of_its_own(tmp_path, key):
+    (tmp_path / "spm.model").write_bytes(tiny_model.sentence_piece().model)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "DebertaV2Tokenizer", key: True}))
+    with pytest.raises(NoTextError, match=f"{key}=True beside it, .*; expected false; try"):
+        load_tokenizer(str(tmp_path))
+
+
 def test_a_sentence_piece_model_of_big_bird_whose_class_is_not_named(tmp_path):
     """It keeps case and accents, unlike ALBERT, whose rules stand for those of no name."""
     (tmp_path / "spiece.model").write_bytes(tiny_model.sentence_piece().model)

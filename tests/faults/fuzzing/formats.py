@@ -69,7 +69,9 @@ CHARACTERS_JSON = {
                      for token, number in _IDS.items() if number < 5]}
 UNIGRAM_JSON = {"model": {"type": "Unigram", "unk_id": 1, "vocab": [
     [token, -float(number)] for token, number in _IDS.items()]}, "normalizer": None,
-    "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"}, "post_processor": _TEMPLATE}
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+        {"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "\u2581"}]},
+    "post_processor": _TEMPLATE}
 BYTES_JSON = {**UNIGRAM_JSON, "model": {**UNIGRAM_JSON["model"], "byte_fallback": True, "vocab": [
     *UNIGRAM_JSON["model"]["vocab"], *([f"<0x{byte:02X}>", 0.0] for byte in range(256))]}}
 CASINGS = ({"lower_case": True, "strip_accents": False, "pretokenize": "morphemes"},
