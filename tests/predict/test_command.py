@@ -202,6 +202,10 @@ def test_a_file_that_was_refused_may_be_another_one(model, write_file, tmp_path,
     assert run(model, write_file("data.tsv", "text\nthe\n"), tmp_path / "out") == 0
     assert [row["text"] for row in read(tmp_path / "out")] == ["the"]
     assert bad_rows(tmp_path / "out") == []
+    source = write_file("data.tsv", "text\n \n")
+    assert run(model, source, tmp_path / "strict", "--strict") == 1  # before there is any shard
+    source = write_file("data.tsv", "text\nthe\n")
+    assert run(model, source, tmp_path / "strict", "--strict") == 0
 
 
 @pytest.mark.parametrize("content, words, code, message", [
