@@ -51,7 +51,7 @@ class Block(typing.NamedTuple):
 
     def ids(self, column):
         """Return the ids, a list of str; of a row without one its file's name and line."""
-        return [os.path.basename(place) if value is None else str(value)
+        return [os.path.basename(place) if value in (None, "") else str(value)
                 for place, value in zip(self.places, self.columns[column], strict=True)]
 
 
