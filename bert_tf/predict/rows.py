@@ -4,6 +4,7 @@ A block is a run of so many rows of the input, bad ones counted, or of so many c
 depends on the input alone. What it holds becomes one shard of predictions.
 """
 
+import collections
 import dataclasses
 import itertools
 import os
@@ -50,7 +51,7 @@ class Block(typing.NamedTuple):
 
     def ids(self, column):
         """Return the ids, a list of str; of a row without one its file's name and line."""
-        return [os.path.basename(place) if value is None else str(value)
+        return [os.path.basename(place) if value in (None, "") else str(value)
                 for place, value in zip(self.places, self.columns[column], strict=True)]
 
 
@@ -145,8 +146,12 @@ class Rows:
         if table and form.delimiter is None and written_as(path) is None:
             form = dataclasses.replace(form, delimiter=fitting_delimiter(path, needed, form))
         names, form = column_names(path, form) if table else (["text"], form)
-        for name in names if table and written_as(path) is None else ():
+        header = names if table and written_as(path) is None else ()
+        for name, count in collections.Counter(header).items():
             check_unicode(f"{path} line 1", name, "header")
+            if count > 1:
+                raise UsageError(explain(f"{path}: two columns are named {name!r}", "a name each",
+                                         "renaming one, or removing it"))
         if names in ([], [""]):  # an empty file, or objects in none of the first rows
             objects = table and written_as(path) in (".json", ".jsonl")
             return _Source(path, tuple(dict.fromkeys(needed)) if objects else (), form, table)

@@ -81,7 +81,7 @@ class Prediction(OutputFolder):
                 else predict_locally(work, predictor))
         first = made.pop("first")
         if not made["rows"]:  # another file may take its place
-            for name in (BEGUN, *self.made()):
+            for name in (BEGUN, PREDICTIONS, BAD_ROWS):
                 files.remove(self.path(name))
             raise BadRow(first) if first else BertTfError(explain(
                 f"{', '.join(paths)}: no rows", "one or more"))
@@ -95,8 +95,9 @@ class Prediction(OutputFolder):
                 f"{PREDICTIONS}/{name}" for name in files.list_folder(self.path(PREDICTIONS)))]))
 
     def made(self):
-        """Return the names of what is made in the folder, as far as it is there."""
-        return [name for name in (PREDICTIONS, BAD_ROWS) if files.exists(self.path(name))]
+        """Return the names of what is made in the folder, as far as anything of it is there."""
+        return [name for name, there in ((PREDICTIONS, files.list_folder),
+                                         (BAD_ROWS, files.exists)) if there(self.path(name))]
 
     def _columns(self, predictor, paths):
         """Return the columns of the texts: where the second of a pair is named and the first is

@@ -37,9 +37,10 @@ max_enqueued_batches { value: 32 }
 """
 
 
-def versions(export_dir):
-    """Return version numbers in use in a model's folder, sorted."""
-    names = files.list_folder(export_dir)
+def versions(export_dir, hidden=False):
+    """Return version numbers in use in a model's folder, sorted; with `hidden` also those that no
+    server sees, such as of `.3`."""
+    names = [name.removeprefix("." if hidden else "") for name in files.list_folder(export_dir)]
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 

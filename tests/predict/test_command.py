@@ -202,6 +202,10 @@ def test_a_file_that_was_refused_may_be_another_one(model, write_file, tmp_path,
     assert run(model, write_file("data.tsv", "text\nthe\n"), tmp_path / "out") == 0
     assert [row["text"] for row in read(tmp_path / "out")] == ["the"]
     assert bad_rows(tmp_path / "out") == []
+    source = write_file("data.tsv", "text\n \n")
+    assert run(model, source, tmp_path / "strict", "--strict") == 1  # before there is any shard
+    source = write_file("data.tsv", "text\nthe\n")
+    assert run(model, source, tmp_path / "strict", "--strict") == 0
 
 
 @pytest.mark.parametrize("content, words, code, message", [
@@ -212,6 +216,8 @@ def test_a_file_that_was_refused_may_be_another_one(model, write_file, tmp_path,
     ("a\tb\nthe\t1\n", ["--text_column", "a", "--id_column", "c"], 2, "no column 'c' among a, b"),
     ("text\ttext_b\nthe\tend\n", ["--text_b_column", "text_b"], 2,
      "--text_b_column text_b with a model of single texts; try omitting it"),
+    ("text\tn\tn\nthe\t1\t2\n", [], 2, "data.tsv: two columns are named 'n'; expected a name each; "
+     "try renaming one, or removing it"),
     ("text\tlabel\tpredicted_label\na\tb\tc\n", [], 2,
      "the input has the columns label and predicted_label"),
     (b"text\ncaf\xe9\n", [], 1, "line 2: byte 0xe9 in the text is not UTF-8; try --encoding"),
@@ -224,6 +230,7 @@ def test_what_is_no_input_is_one_line(model, write_file, tmp_path, capsys, conte
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ") and message in error
     assert not (tmp_path / "out" / "manifest.json").exists()
+    assert code == 1 or not (tmp_path / "out").exists()  # options and columns leave nothing behind
 
 
 def test_a_folder_of_others_is_left_alone(model, table, tmp_path, capsys):

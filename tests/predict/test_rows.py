@@ -91,10 +91,12 @@ def test_columns_are_found_composed_or_not_and_by_number(write_file):
 
 
 def test_a_row_without_an_id_is_known_by_its_place(write_file):
-    path = write_file("a.jsonl", '{"id": 1, "text": "a"}\n{"text": "b"}\n{"id": null, "text": "c"}')
-    rows = rows_of([path])
-    (block,) = rows.blocks(bad=None)
-    assert block.ids(rows.id) == ["1", "a.jsonl line 2", "a.jsonl line 3"]
+    for name, content in (
+            ("a.jsonl", '{"id": 1, "text": "a"}\n{"text": "b"}\n{"id": null, "text": "c"}'),
+            ("a.csv", "id,text\n,b\n,c\n1,a\n")):
+        rows = rows_of([write_file(name, content)])
+        (block,) = rows.blocks(bad=None)
+        assert sorted(block.ids(rows.id)) == ["1", f"{name} line 2", f"{name} line 3"]
 
 
 def test_rows_with_a_label_that_the_model_does_not_know_are_counted(write_file):

@@ -103,9 +103,9 @@ def test_batching_parameters_are_beside_the_graph(quick, model_folder, tmp_path)
 
 
 def test_the_next_free_number(quick, model_folder, tmp_path):
-    for name in ("2", "9", "10", "latest", ".hidden"):
+    for name in ("2", "9", "10", ".11", "latest", ".hidden"):  # 11 was served before
         (tmp_path / name).mkdir()
-    assert export_saved_model(model_folder, str(tmp_path)) == str(tmp_path / "11")
+    assert export_saved_model(model_folder, str(tmp_path)) == str(tmp_path / "12")
 
 
 def test_a_wrong_graph_is_not_published(model_folder, tmp_path, monkeypatch):

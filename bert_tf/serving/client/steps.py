@@ -83,6 +83,7 @@ class Steps:
         self._signatures = {}  # name: SignatureDef, as last heard of
         self._version = None  # as last heard of
         self._known_until = -math.inf  # from when on it is heard of anew
+        self._heard = {}  # version: its signatures
         self._descriptions = {}  # version: what its `describe` tells; {} where it is not there
         self._reached = False  # whether the server ever answered
 
@@ -183,8 +184,11 @@ class Steps:
         """Ask for the signatures; the model's version."""
         [(version, signatures)] = yield [self._wire.metadata()]
         # Those with underscores are TensorFlow's own, such as the one that initializes tables.
-        self._signatures = {name: signature for name, signature in signatures.items()
-                            if not name.startswith("__")}
+        signatures = {name: signature for name, signature in signatures.items()
+                      if not name.startswith("__")}
+        if self._heard.get(version, signatures) != signatures:
+            self._descriptions.pop(version, None)  # it is of an earlier one of that number
+        self._heard[version] = self._signatures = signatures
         self._version = version
         self._known_until = time.monotonic() + (_KNOWN_SECONDS if self._address.rest else math.inf)
         return version

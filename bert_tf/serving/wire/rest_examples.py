@@ -36,20 +36,17 @@ def examples_of(document, limits):
     if type(examples) is not list or not examples:
         raise error("json_list", key="examples", value=show(examples))
     check_rows(examples, limits)
-    context = None
-    if "context" in document:
-        context = _example(document["context"])
-        check_context(context.SerializeToString(), examples, limits)
-    return [_example(value, context).SerializeToString() for value in examples]
+    context = _example(document["context"]) if "context" in document else b""
+    check_context(context, examples, limits)
+    # Of a feature that both have, what comes last is read.
+    return [context + _example(value) for value in examples]
 
 
-def _example(value, context=None):
-    """The `tf.Example` of a JSON object; what it does not say itself is the context's."""
+def _example(value):
+    """The serialized `tf.Example` of a JSON object."""
     if type(value) is not dict:
         raise error("json_example", value=show(value))
     example = protocol.Example()
-    if context is not None:
-        example.CopyFrom(context)
     for name, content in value.items():
         feature = protocol.Feature()
         for element in content if type(content) is list else [content]:
@@ -58,7 +55,7 @@ def _example(value, context=None):
             example.features.feature[name].CopyFrom(feature)
         except UnicodeEncodeError as problem:  # protobuf for Python has no other names
             raise error("json_feature_name", name=show(name)) from problem
-    return example
+    return example.SerializeToString()
 
 
 def _add(element, name, feature):

@@ -20,9 +20,11 @@ _TYPES[_STRING] = np.dtype(object), "string_val"
 _KINDS = {dtype: kind for kind, (dtype, _) in _TYPES.items()}
 # Packed fields whose wire format is that of the memory: their tags.
 _RAW = {"float_val": b"\x2a", "double_val": b"\x32"}
-_MOST_REPEATED = 64 << 20  # bytes of a tensor whose last value stands for others
 _MOST_BYTES = 128 << 20  # of all tensors of a request
-MOST_TEXTS = 1 << 18  # of a tensor: each takes 50 bytes and more in memory
+# For which last values stand, of all tensors: as a small message is decoded in the event loop.
+_MOST_REPEATED = 16 << 20
+_TEXT = 50  # bytes and more that each text takes in memory
+MOST_TEXTS = 1 << 18  # of a tensor
 
 
 def read_all(protos, limits=None):
@@ -37,7 +39,7 @@ def read_all(protos, limits=None):
     Raises:
         ServingError: one does not hold what it says, or too much.
     """
-    arrays, size = {}, 0
+    arrays, size, repeated = {}, 0, 0
     for name, proto in protos.items():
         rows = proto.tensor_shape.dim[0].size if proto.tensor_shape.dim else 0
         if limits is not None and rows > limits.rows:
@@ -45,7 +47,8 @@ def read_all(protos, limits=None):
         try:
             kind, shape = proto.dtype, _shape(proto)
             size += math.prod(shape) * _TYPES[kind][0].itemsize
-            if size > _MOST_BYTES:
+            repeated += _repeated(proto, kind, math.prod(shape))
+            if size > _MOST_BYTES or repeated > _MOST_REPEATED:
                 raise ValueError("tensors of too many bytes")
             arrays[name] = _read(proto, kind, shape)
         except (ValueError, KeyError, OverflowError) as problem:
@@ -71,6 +74,16 @@ def _shape(proto):
     return shape
 
 
+def _repeated(proto, kind, size):
+    """Return the bytes of a tensor's `size` values for which its last one stands, or none."""
+    if proto.tensor_content:
+        return 0
+    dtype, field = _TYPES[kind]
+    values = getattr(proto, field)
+    text = _TEXT + len(values[-1]) if kind == _STRING and values else 0
+    return (size - len(values)) * (text or dtype.itemsize)
+
+
 def _read(proto, kind, shape):
     dtype, field = _TYPES[kind]
     size = math.prod(shape)
@@ -81,8 +94,8 @@ def _read(proto, kind, shape):
             return string_content.unpack(proto.tensor_content, size).reshape(shape)
         return np.frombuffer(proto.tensor_content, dtype).reshape(shape)
     values = getattr(proto, field)
-    if len(values) > size or (len(values) < size and size * dtype.itemsize > _MOST_REPEATED):
-        raise ValueError("more values than the shape has, or too large")
+    if len(values) > size:
+        raise ValueError("more values than the shape has")
     if kind == _STRING:
         array = np.empty(len(values), object)
         array[:] = values

@@ -218,6 +218,27 @@ def test_prompts_come_before_what_is_ranked(protocol, ask):
     assert [bytes(text).decode() for text in seen] == ["q: a", "p: b", "p: c"]
 
 
+def test_prompts_of_a_version_whose_number_returned(monkeypatch):
+    monkeypatch.setattr(steps, "_KNOWN_SECONDS", -1.0)
+    text, seen, prompt = {"text": (tf.string, [None])}, [], "old "
+
+    def answer(signature, inputs):
+        if signature == "describe":
+            return {"description": np.array([json.dumps({"prompts": {"query": prompt}}).encode()])}
+        seen.append(bytes(inputs["text"][0]).decode())
+        return {"embedding": np.eye(len(inputs["text"]), dtype=np.float32)}
+
+    server = ScriptedServer(answer, {
+        "describe": TAGGER["describe"], "embed": (text, {"embedding": (tf.float32, [None, 2])})})
+    with server.running("rest") as address, Client(address, MODEL) as client:
+        client.rank("a", ["b"])
+        server.version = 4
+        client.rank("a", ["b"])
+        server.version, server.signatures["more"], prompt = 3, (text, text), "new "
+        client.rank("a", ["b"])
+    assert (seen[0], seen[-1]) == ("old a", "new a")
+
+
 def test_prompts_of_a_new_version(protocol, monkeypatch):
     if protocol == "rest":
         monkeypatch.setattr(steps, "_KNOWN_SECONDS", -1.0)

@@ -254,8 +254,11 @@ def test_examples_with_context():
         "context": {"language": "ko", "weight": 0.5},
         "examples": [{"text": "\xeb\x84\xa4", "ids": [1, 2], "weight": [1.5, Infinity, -NaN]},
                      {"text": [{"b64": "/w=="}, "b"], "flag": [1, true, false], "none": []}]}""")
-    first, second = map(example_pb2.Example.FromString,
-                        examples_of(document, LIMITS))
+    serialized = examples_of(document, LIMITS)
+    # Serialized once, whatever the number of examples.
+    assert all(each.startswith(*examples_of({"examples": [document["context"]]}, LIMITS))
+               for each in serialized)
+    first, second = map(example_pb2.Example.FromString, serialized)
 
     def values(example):
         return {name: list(getattr(feature, feature.WhichOneof("kind")).value)

@@ -71,7 +71,8 @@ def _length(value):
     ({"dtype": 3, "tensor_content": b"1234"}, 2),  # too few
     ({"dtype": 7, "tensor_content": b"\x05ab"}, 1),  # a string that ends early
     ({"dtype": 7, "tensor_content": b"\xff"}, 1), ({"dtype": 3}, -1), ({"dtype": 1}, 2**40),
-    ({"dtype": 1, "float_val": [1]}, 2**24 + 1), ({"dtype": 7}, 2**23 + 1)])  # more than 64 MB
+    ({"dtype": 1, "float_val": [1]}, 2**22 + 2), ({"dtype": 7}, 2**21 + 1),  # more than 16 MB
+    ({"dtype": 7, "string_val": [b"a" * 2**20]}, 18)])
 def test_what_does_not_hold_what_it_says(fields, size):
     proto = tensor_pb2.TensorProto(**fields)
     proto.tensor_shape.dim.add(size=size)
@@ -82,7 +83,7 @@ def test_what_does_not_hold_what_it_says(fields, size):
 
 def test_tensors_of_one_value_each_fill_no_memory():
     proto = tensor_pb2.TensorProto(dtype=1, float_val=[1])
-    proto.tensor_shape.dim.add(size=2**24)  # 64 MB of a few bytes
+    proto.tensor_shape.dim.add(size=2**21)  # 8 MB of a few bytes
     assert tensor_proto.read_all(dict.fromkeys("ab", proto)).keys() == set("ab")
     with pytest.raises(ServingError, match="input c"):
         tensor_proto.read_all(dict.fromkeys("abc", proto))
