@@ -87,12 +87,21 @@ def needs(extra, received, otherwise=""):
                          ) from error
 
 
-def check_choice(name, value, choices):
-    """Return `value` if it is one of `choices`; else raise UsageError naming the nearest."""
+def check_choice(name, value, choices, meant=None):
+    """Return `value` if it is one of `choices`; else raise UsageError naming the nearest.
+
+    Args:
+        name: what is chosen.
+        value: what was given.
+        choices: what it may be.
+        meant: returns the choice that a value which is none means, or None for the nearest.
+    """
     choices = list(choices)
     if value in choices:
         return value
-    near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
+    known = meant and meant(str(value))
+    near = [known] if known else difflib.get_close_matches(
+        str(value), [str(c) for c in choices], n=1)
     hint = f"{name}={near[0]!r}" if near else ""
     listed = textwrap.shorten(", ".join(map(str, choices)), _LISTED, placeholder=" …")
     raise UsageError(explain(f"{name}={value!r} is unknown", f"one of {listed}", hint))

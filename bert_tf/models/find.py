@@ -59,10 +59,9 @@ def find_model(path, kinds=None):
         _refuse_half(hub.local(path))
     if found is None or found.kind not in (kinds or KINDS):
         expected = " or ".join(what for kind, what in KINDS.items() if kind in (kinds or KINDS))
-        received = "holds no model" if found is None else f"is {KINDS[found.kind]}"
-        keras_file = str(path).endswith(".keras")
-        raise UsageError(explain(f"{path} {received}", expected,
-                                 "bert_tf.load_model" if keras_file else ""))
+        received, attempt = _without_model(path, kinds) if found is None else (
+            f"is {KINDS[found.kind]}", "")
+        raise UsageError(explain(f"{path} {received}", expected, attempt))
     if found.kind == "bert_tf" and not found.run and files.exists(
             os.path.join(found.folder, "run.json")):
         raise UsageError(explain(f"{path} is a run that has no model yet",
@@ -168,22 +167,38 @@ def _find(path):
     return None
 
 
+def _without_model(path, kinds):
+    """Return what is wrong with a path that no model is at, and what to try."""
+    if str(path).endswith(".keras"):
+        return "holds no model", "bert_tf.load_model"
+    folder = hub.local(path)
+    names = files.list_folder(folder)
+    if not names and not files.exists(folder):
+        return "does not exist", ""
+    versions = [name for name in names if name.isdecimal() and files.exists(
+        os.path.join(folder, name, SAVED_MODEL))]
+    if versions and "saved_model" in (kinds or KINDS):
+        return "holds no model but versions", os.path.join(path, max(versions, key=int))
+    return "holds no model", ""
+
+
 def _refuse_half(path):
-    """Raise BertTfError where a checkpoint has no data or no index, as after a download that was
-    stopped."""
+    """Raise BertTfError where a checkpoint has no data, no index or no configuration, as after a
+    download that was stopped."""
     names = files.list_folder(path)
-    if set(CHECKPOINT_CONFIGS).isdisjoint(names):
-        return
     for name in names:
         prefix, suffix = os.path.splitext(name)
-        if suffix == ".index":
-            lacks, other = "data", "data-00000-of-00001"
+        if name in _WEIGHTS and "config.json" not in names:
+            lacks = other = "config.json"
+        elif set(CHECKPOINT_CONFIGS).isdisjoint(names):
+            continue
+        elif suffix == ".index":
+            lacks, other = "data", f"{prefix}.data-00000-of-00001"
         elif suffix.startswith(".data-"):
-            lacks = other = "index"
+            lacks, other = "index", f"{prefix}.index"
         else:
             continue
-        raise BertTfError(explain(f"{path} holds {name} without its {lacks}",
-                                  f"{prefix}.{other} beside it",
+        raise BertTfError(explain(f"{path} holds {name} without its {lacks}", f"{other} beside it",
                                   "downloading or copying the checkpoint again"))
 
 

@@ -12,7 +12,7 @@ from bert_tf.layers.initializers import assigned_later
 from bert_tf.models.find import model_folder
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
-from bert_tf.tasks.registry import model_classes
+from bert_tf.tasks.registry import model_classes, named_elsewhere
 from bert_tf.tokenization.load import holds_tokenizer, load_tokenizer
 
 # Parts of an encoder that `config` may add to a saved one.
@@ -57,7 +57,7 @@ class Saved:
         saved_task = saved.pop("task")
         reading = saved.pop("reading", {})  # None: of a published model, otherwise than ours
         known = model_classes()
-        task = check_choice("task", saved_task if task is None else task, known)
+        task = check_choice("task", saved_task if task is None else task, known, named_elsewhere)
         if task != saved_task:
             # What is saved of a ranker is a classifier; its template, if it has one, stays.
             in_template = task == "ranker" and (reading or {}).get("template")

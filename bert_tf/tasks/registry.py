@@ -12,6 +12,7 @@ of which it may lack the last two. Here it is one line.
 import functools
 import importlib
 import importlib.util
+import re
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.base.read_examples import read_examples
@@ -27,6 +28,12 @@ TYPES = {
     "sparse": "bert_tf.tasks.embedding.sparse",
     "embedding": "bert_tf.tasks.embedding",
 }
+# Names of its pipelines and heads, and what our models for that are saved as.
+_OF_TRANSFORMERS = {
+    "text_classification": "classifier", "sequence_classification": "classifier", "ner": "tagger",
+    "fill_mask": "pretraining", "masked_lm": "pretraining", "causal_lm": "language_model",
+    "text_generation": "language_model", "sentence_similarity": "embedder",
+    "feature_extraction": "encoder"}
 
 
 def tasks():
@@ -84,6 +91,19 @@ def answering_signatures(name):
 def model_classes():
     """Return `{name in task.json: Keras model class}`."""
     return {model.saved_as: model for module in _modules("task") for model in module.TYPE.models}
+
+
+def named_elsewhere(name):
+    """Return the name in task.json of what has another one: of the `tasks`, the types, the models'
+    classes, or of pipelines and heads in transformers; None of any other."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", name).lower()
+    if name in tasks():
+        return _type_of(tasks()[name]).models[0].saved_as
+    if name in TYPES:
+        return importlib.import_module(f"{TYPES[name]}.task").TYPE.models[0].saved_as
+    classes = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", model.__name__).lower(): saved_as
+               for saved_as, model in model_classes().items()}
+    return classes.get(name) or _OF_TRANSFORMERS.get(name)
 
 
 def type_signatures(served):

@@ -160,7 +160,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(words, folder, unexported, monke
      "no piece is more than 80 times"),
     (["--new_pieces", "-1"], 2, "-1; expected a whole number of at least 0"),
     (["--strategy", "multi_worker"], 2, "--strategy: invalid choice: 'multi_worker'"),
-    (["--model", "nowhere"], 2, "nowhere holds no model"),
+    (["--model", "nowhere"], 2, "nowhere does not exist"),
     (["--input", "nowhere*.txt"], 2, "nowhere*.txt"),
     (["--export_dir", "RUN"], 2, "is the run folder"),
     (["--output_dir", "MODEL"], 2, "holds the model of --model"),

@@ -234,7 +234,7 @@ def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys, eager):
     (["--n_best", "3"], 2, "--n_best 3 is for question answering, not for --task classify"),
     (["--task", "retrieval", "--null_threshold", "1"], 2, "--null_threshold 1.0 is for question"),
     (["--task", "regress"], 2, "--task regress has the problem regression"),
-    (["--model", "nowhere"], 2, "nowhere holds no model; expected a model folder"),
+    (["--model", "nowhere"], 2, "nowhere does not exist; expected a model folder"),
     (["--data", "nowhere.tsv"], 1, "nowhere.tsv: no such file"),
 ])
 def test_what_does_not_fit_is_said_in_one_line(folder, words, code, message, tmp_path, capsys):

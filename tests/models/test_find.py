@@ -84,6 +84,16 @@ def test_another_kind_is_named(names, message, tmp_path):
         find_model(str(tmp_path), OURS)
 
 
+def test_what_is_near_a_path_without_a_model_is_told(tmp_path):
+    _fill(tmp_path, "multi/9/saved_model.pb", "multi/10/saved_model.pb", "multi/11/notes.txt")
+    with pytest.raises(UsageError, match="nowhere does not exist; expected a model folder"):
+        find_model(str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match="holds no model but versions; .*; try .*/multi/10$"):
+        find_model(str(tmp_path / "multi"))
+    with pytest.raises(UsageError, match="holds no model; expected a model folder[^;]*$"):
+        find_model(str(tmp_path / "multi"), OURS)
+
+
 def test_a_keras_file_is_read_by_another_function():
     """Nor is it taken for a repository of the Hub."""
     for path in ("best.keras", "no_folder/best.keras"):
@@ -97,12 +107,14 @@ def test_a_damaged_file_is_no_other_kind(tmp_path):
         find_model(str(tmp_path))
 
 
-@pytest.mark.parametrize(("there", "lacks", "missing"), [
-    ("index", "data", "data-00000-of-00001"), ("data-00000-of-00001", "index", "index")])
-def test_a_checkpoint_of_which_half_did_not_arrive(there, lacks, missing, tmp_path):
-    _fill(tmp_path, "bert_config.json", f"bert_model.ckpt.{there}")
-    with pytest.raises(BertTfError, match=f"holds bert_model.ckpt.{there} without its {lacks}; "
-                                          f"expected bert_model.ckpt.{missing} beside it"):
+@pytest.mark.parametrize(("beside", "there", "lacks", "missing"), [
+    ("bert_config.json", "m.ckpt.index", "data", "m.ckpt.data-00000-of-00001"),
+    ("bert_config.json", "m.ckpt.data-00000-of-00001", "index", "m.ckpt.index"),
+    ("vocab.txt", "model.safetensors", "config.json", "config.json")])
+def test_a_checkpoint_of_which_half_did_not_arrive(beside, there, lacks, missing, tmp_path):
+    _fill(tmp_path, beside, there)
+    with pytest.raises(BertTfError, match=f"holds {there} without its {lacks}; "
+                                          f"expected {missing} beside it"):
         find_model(str(tmp_path))
 
 

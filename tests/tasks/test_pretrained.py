@@ -207,6 +207,11 @@ KERNEL = "bert/encoder/layer_0/output/dense/kernel"
     (None, {"config": {"num_hidden_layers": 2}}, "- bert/encoder/layer_1/attention"),
     (None, {"config": {"hiden_size": 3}}, "unknown key 'hiden_size'"),
     (None, {"task": "clasifier"}, "try task='classifier'"),
+    (None, {"task": "token_classifier"}, "try task='tagger'"),
+    (None, {"task": "token-classification"}, "try task='tagger'"),
+    (None, {"task": "classify"}, "try task='classifier'"),
+    (None, {"task": "QuestionAnswering"}, "try task='span'"),
+    (None, {"task": "causal-lm"}, "try task='language_model'"),
     (None, {"task": "language_model"}, "attention='causal'"),
 ])
 def test_what_does_not_fit_is_listed(pretrained, tmp_path, damage, options, message):

@@ -172,8 +172,8 @@ def test_what_is_wrong_is_told(folder, tmp_path, capsys):
     for flags, told in (
             (("--model", folder / "bert", "--lower_case", "--text", "a"), "--lower_case with"),
             (("--model", folder / "bert", "--text", "a", " "), "--text 2: empty text"),
-            (("--model", tmp_path / "none", "--text", "a"), "holds no model"),
-            (("--vocab", tmp_path / "none", "--text", "a"), "holds no model"),
+            (("--model", tmp_path / "none", "--text", "a"), "does not exist"),
+            (("--vocab", tmp_path / "none", "--text", "a"), "does not exist"),
             (("--model", folder / "bert", "--input", tmp_path / "none"), "no file matches")):
         assert _run(*flags, *output) in (1, 2)
         assert told in capsys.readouterr().err

@@ -12,7 +12,7 @@ from bert_tf.data.table_form import AS_FOUND, is_table
 from bert_tf.data.tables import BadRow, attempts, composed, read_rows
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tasks.base.text_files import check_text
+from bert_tf.tasks.base.text_files import check_text, short
 from bert_tf.tasks.token_classification.examples import TagExample
 
 KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT")
@@ -22,6 +22,7 @@ _DOCUMENT = "-DOCSTART-"
 _COMMENT = "##"
 _ABOVE = re.compile(r"#(\s|begin |end )")  # a line about a sentence: `# id 1`, `#begin document`
 _SAMPLE = 50  # lines by which a file of tagged words is known
+_ENTITY = '{"start": 0, "end": 3, "label": "PER"}'
 
 
 def sound_tags(tags):
@@ -172,24 +173,23 @@ def read_tag_table(path, columns, form=AS_FOUND):
     (in JSONL also a list), in the whole file one for each word between white space, or one for
     each character. In JSONL the text may also be a list of words.
 
+    In place of tags, the whole file may have entities as predictions have them: lists of objects
+    with `start` and `end`, in characters of the text, and `label`. They tag characters.
+
     Raises: as `read_texts`.
     """
     if not is_table(path):
         return read_conll(path, form=form)
     needed = [columns["text"], columns["label"], *filter(None, [columns.get("id")])]
-    unit = None
+    of_entities = _holds_entities(read_rows(path, needed, form=form), columns["label"])
+    unit = "character" if of_entities else None
 
     def example(number, where, row):
         nonlocal unit
-        tags = row[columns["label"]]
-        tags = tags.split() if isinstance(tags, str) else tags
-        if not isinstance(tags, list):
-            raise BadRow(explain(f"{where}: {type(tags).__name__} as tags",
-                                 "a list, or tags separated by blanks"))
-        tags = [_checked_tag(where, tag) for tag in tags]
-        text = row[columns["text"]]
-        units = {name: parts for name, parts in _units(where, text).items()
-                 if unit in (None, name)}
+        text, tags = row[columns["text"]], row[columns["label"]]
+        units = _units(where, text)
+        tags = _tags_of_entities(where, tags, text) if of_entities else _checked_tags(where, tags)
+        units = {name: parts for name, parts in units.items() if unit in (None, name)}
         fitting = [name for name, parts in units.items() if len(parts) == len(tags)]
         if not fitting:
             counts = " or ".join(f"{len(parts)} {name}s" for name, parts in units.items())
@@ -235,9 +235,64 @@ def _units(where, text):
     return {"word": check_text(where, text).split(), "character": list(text)}
 
 
+def _holds_entities(rows, column):
+    """Return whether the labels of `read_rows` are entities, by the first one that is not empty."""
+    label = None
+    for label in (row[column] for _, row in rows if not isinstance(row, BadRow)):
+        if label:
+            return isinstance(label, list) and isinstance(label[0], dict)
+    return label == []
+
+
+def _tags_of_entities(where, entities, text):
+    """Return a tag for each character of a text, by the objects of its entities."""
+    if not isinstance(text, str):
+        raise BadRow(explain(f"{where}: {type(text).__name__} as text of entities", "a string"))
+    if not isinstance(entities, list):
+        raise BadRow(explain(f"{where}: {type(entities).__name__} as entities",
+                             f"a list, as in other rows, of objects such as {_ENTITY}"))
+    tags = ["O"] * len(text)
+    for entity in entities:
+        start, end, label = _checked_entity(where, entity, text)
+        if any(tag != "O" for tag in tags[start:end]):
+            raise BadRow(explain(f"{where}: entity {short(text[start:end])} at {start} to {end} "
+                                 "overlaps another one", "a character in one entity at most"))
+        tags[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+    return tags
+
+
+def _checked_entity(where, entity, text):
+    """Return `(start, end, label)` of an entity's object; what it says of its text must be so."""
+    given = entity if isinstance(entity, dict) else {}
+    start, end, label, told = map(given.get, ("start", "end", "label", "text"))
+    if type(start) is not int or type(end) is not int:
+        raise BadRow(explain(f"{where}: entity {str(entity)[:60]}", _ENTITY))
+    label = composed(check_text(where, label, "label of an entity").strip())
+    place = f"{where}: entity {label} at {start} to {end}"
+    if start < 0 or end > len(text):
+        raise BadRow(explain(f"{place} of a text of {len(text)} characters", "both within it"))
+    if not text[start:end].strip():
+        raise BadRow(explain(f"{place} is empty", "the end exclusive: of one character, its "
+                                                  "start + 1"))
+    if told not in (None, text[start:end]):
+        raise BadRow(explain(f"{place} is {short(text[start:end])} there and {short(str(told))} in "
+                             "its object", "characters counted from 0, the end exclusive"))
+    return start, end, label
+
+
+def _checked_tags(where, tags):
+    """Return the tags of a row, a list of str."""
+    tags = tags.split() if isinstance(tags, str) else tags
+    if not isinstance(tags, list):
+        raise BadRow(explain(f"{where}: {type(tags).__name__} as tags",
+                             "a list, or tags separated by blanks"))
+    return [_checked_tag(where, tag) for tag in tags]
+
+
 def _checked_tag(where, tag):
     if not isinstance(tag, str) or not _TAG.fullmatch(tag):
-        raise BadRow(explain(f"{where}: tag {str(tag)[:40]!r}", "O, B-type or I-type"))
+        raise BadRow(explain(f"{where}: tag {str(tag)[:40]!r}", "O, B-type or I-type",
+                             "" if isinstance(tag, str) else f"entities such as {_ENTITY}"))
     return composed(tag)
 
 

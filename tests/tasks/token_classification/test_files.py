@@ -181,6 +181,41 @@ def test_own_columns(write_file):
     assert (example.id, example.tags) == ("x1", ("O", "B-p"))
 
 
+def test_entities_in_place_of_tags(write_file):
+    text = " Ann  Lee이 👍Rome"
+    entities = [{"start": 12, "end": 16, "label": "L", "text": "Rome"},
+                {"start": 1, "end": 9, "label": "full name", "score": 0.5},
+                {"start": 11, "end": 12, "label": "L"}]
+    sloppy = [{"start": 0, "end": 2, "label": "L"}]
+    path = write_file("a.json", json.dumps([{"text": text, "spans": spans} for text, spans in (
+        ("none", []), (text, entities), ("a b", sloppy))]))
+    none, example, blank = read_task("tag", path, {"label": "spans"})
+    assert {each.unit for each in (none, example, blank)} == {"character"}
+    assert (none.tags, blank.tags) == (("O",) * 4, ("B-L", "O"))
+    assert example.text == text
+    assert example.tags == ("B-full name", *["I-full name"] * 5, "O", "B-L", "B-L", *["I-L"] * 3)
+
+
+@pytest.mark.parametrize(("entity", "message"), [
+    ({"start": 2, "end": 4}, "line 2: entity 'c ' at 2 to 4 overlaps another one; expected a char"),
+    ({"start": 3, "end": 6}, "line 2: entity P at 3 to 6 of a text of 5 characters; expected both"),
+    ({"start": -1, "end": 1}, "line 2: entity P at -1 to 1 of a text of 5"),
+    ({"start": 4, "end": 4}, "line 2: entity P at 4 to 4 is empty; expected the end exclusive"),
+    ({"start": 3, "end": 4}, "line 2: entity P at 3 to 4 is empty"),
+    ({"start": 4, "end": 5, "text": "d"}, "at 4 to 5 is 'e' there and 'd' in its object; expected"),
+    ({"start": 4, "end": 5.0}, "line 2: entity .*5.0}; expected {.start.: 0, .end.: 3, .label"),
+    ({"end": 5}, "line 2: entity {'label'"), ("B-P", "line 2: entity B-P; expected {"),
+    ({"start": 4, "end": 5, "label": None}, "line 2: NoneType as label of an entity"),
+])
+def test_a_wrong_entity_is_refused_with_its_row(write_file, entity, message):
+    right = {"start": 0, "end": 3, "label": "P"}
+    wrong = {"label": "P", **entity} if isinstance(entity, dict) else entity
+    path = write_file("a.jsonl", "\n".join(json.dumps({"text": "abc e", "tags": row})
+                                           for row in ([right], [right, wrong])))
+    with pytest.raises(BertTfError, match=message):
+        read_task("tag", path)
+
+
 @pytest.mark.parametrize(("task", "file", "text", "message"), [
     ("conll", "a.conll", "a O\nb\n", "line 2: one column; expected a word and, in the last"),
     ("conll", "a.conll", "a O\nb\tS-PER\n", "line 2: tag 'S-PER'; expected O, B-type or I-type"),
@@ -206,6 +241,14 @@ def test_own_columns(write_file):
     ("tag", "a.jsonl", '{"text": ["a"], "tags": ["O", "O"]}', "line 1: 2 tags for 1 words"),
     ("tag", "a.jsonl", '{"text": "a", "tags": [1]}', "line 1: tag '1'"),
     ("tag", "a.jsonl", '{"text": "a", "tags": {}}', "line 1: dict as tags"),
+    ("tag", "a.jsonl", '{"text": "a", "tags": [[0, 1, "P"]]}',
+     "line 1: tag .*; expected O, B-type or I-type; try entities such as {"),
+    ("tag", "a.jsonl", '{"text": ["a"], "tags": [{"start": 0, "end": 1, "label": "P"}]}',
+     "line 1: list as text of entities"),
+    ("tag", "a.json", '[{"text": "a", "tags": [{"start": 0, "end": 1, "label": "P"}]}, '
+     '{"text": "a", "tags": "O"}]', "item 2: str as entities; expected a list"),
+    ("tag", "a.json", '[{"text": "a b", "tags": "O O"}, {"text": "a b", "tags": []}]',
+     "item 2: 0 tags for 2 words; expected one"),
 ])
 def test_a_wrong_file_is_refused_with_its_line(write_file, task, file, text, message):
     with pytest.raises(BertTfError, match=message):

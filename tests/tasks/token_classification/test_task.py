@@ -113,6 +113,19 @@ def test_what_is_predicted_and_measured(trained, tmp_path):
     assert kind.notes(dev, lines, metrics) == []
 
 
+def test_predicted_entities_are_read_as_labels(trained, write_file):
+    kind, model = trained
+    dev = examples(20, seed=3)
+    lines = kind.predict(model, dev)
+    path = write_file("predictions.jsonl", "\n".join(
+        json.dumps(example.given() | line) for example, line in zip(dev, lines, strict=True)))
+    again = read_task("tag", path, {"label": "entities"})
+    assert sum(len(line["entities"]) for line in lines) > 20
+    for example, line in zip(again, lines, strict=True):
+        assert kind.prediction(example, line) == {"tags": list(example.tags)}
+        assert sum(tag[0] == "B" for tag in example.tags) == len(line["entities"])
+
+
 def test_types_that_the_model_does_not_know_are_told():
     kind, lines = make(), [{"tags": ["B-x"] + ["O"] * 3, "entities": [{}]}]
     for labels, tags, expected in (
