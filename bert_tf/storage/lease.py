@@ -201,7 +201,7 @@ class Lease:
 def _read(path, again=True):
     """Read a lease, with the `mark` of its version; None where there is none. What goes while it
     is read is looked at `again`."""
-    version = object_store.version(path)
+    version = object_store.version(path, needed=False)
     if version is None:
         return None
     try:

@@ -108,11 +108,13 @@ def _info(path):
             return None
 
 
-def version(path):
-    """Return `(size, mark)` of an object, or None where there is none; the mark is another one once
-    the object is written again."""
+def version(path, needed=True):
+    """Return `(size, mark)` of an object; the mark is another one once it is written again. Where
+    there is none, raise BertTfError, or return None if it is not `needed`."""
     found = _info(path)
     if found is None or found["type"] != "file":
+        if needed:
+            raise BertTfError(f"cannot read {path}: no such file")
         return None
     marks = (found.get(name) for name in ("ETag", "etag", "generation", "mtime", "created"))
     return found["size"], str(next(filter(None, marks), ""))
@@ -178,10 +180,7 @@ def _objects(path):
 
 def size(path):
     """Return the size of an object in bytes."""
-    found = version(path)
-    if found is None:
-        raise BertTfError(f"cannot read {path}: no such file")
-    return found[0]
+    return version(path)[0]
 
 
 def open_stored(path):

@@ -156,7 +156,7 @@ def _locate(path):
     """Return `(path, key, wanted, name)` of what is to be fetched: see `_fetch`; `name` of a
     file."""
     path = path.rstrip("/")
-    version = object_store.version(path)
+    version = object_store.version(path, needed=False)
     if version is not None:
         name = os.path.basename(path)
         return path, [path, *version], {name: (path, *version)}, name

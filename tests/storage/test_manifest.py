@@ -66,6 +66,12 @@ def test_inputs_are_known_by_their_content(tmp_path):
         manifest.finished(path, {}, [str(moved)])
 
 
+@pytest.mark.parametrize("folder", ["memory://bucket", "/absent"])
+def test_an_input_that_is_gone_is_named(folder):
+    with pytest.raises(BertTfError, match=f"cannot read {folder}/none: no such file"):
+        manifest.write(f"{folder}/manifest.json", {}, [f"{folder}/none"])
+
+
 def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path):
     """The result is of what was there at the beginning, or of a part of it."""
     source, path, begun = (str(tmp_path / name) for name in ("text", "manifest.json", "begun.json"))

@@ -31,7 +31,11 @@ def _truth(text):
 
 def names(text):
     """An argument type: names with commas between them, a tuple."""
-    return tuple(filter(None, text.split(",")))
+    found = tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+    if not all(found):
+        raise argparse.ArgumentTypeError(explain(f"an empty name in {text!r}",
+                                                 "names with a comma between two"))
+    return found
 
 
 def host(text):

@@ -226,7 +226,8 @@ def test_a_model_is_asked_what_it_is_within_the_request_s_time(posting, monkeypa
 
 
 @pytest.mark.parametrize(("flags", "message"), [
-    ([], "--models"), (["--models=,"], "a gateway without models"),
+    ([], "--models"), (["--models="], "a gateway without models"),
+    (["--models=a, ,b", "--address=nowhere"], "an empty name in 'a, ,b'; expected names with a"),
     (["--models=m", "--api=soap"], "soap; expected openai or tei"),
     (["--models=m", "--address=nowhere"], "the address 'nowhere'"),
     (["--models=m", "--api_key_file=/none/keys"], "/none/keys"),

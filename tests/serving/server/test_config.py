@@ -137,7 +137,7 @@ def test_who_may_change_the_models():
     assert told.reload_roots == ("/",)
     told = _settings("--model_base_path=/models/m/")
     assert (told.flags.allow_reload, told.reload_roots) == ((), ("/models",))
-    told = _settings("--model_base_path=/models/m", "--allow_reload=unix,loopback",
+    told = _settings("--model_base_path=/models/m", "--allow_reload=unix, loopback",
                      "--grpc_socket_path=/s", "--reload_roots=/a,gs://b/c")
     assert told.flags.allow_reload == ("unix", "loopback")
     assert told.reload_roots == ("/a", "gs://b/c")
