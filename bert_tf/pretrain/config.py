@@ -75,7 +75,9 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
     strategy: str = option(
         "mirrored", "tf.distribute strategy; multi_worker: several processes, known from "
                     "TF_CONFIG or SLURM", choices=STRATEGIES)
-    num_devices: int = option(1, "logical CPU devices, where there is no GPU", POSITIVE)
+    num_devices: int = option(
+        1, "logical CPU devices where there is no GPU, with --strategy mirrored a replica on each",
+        POSITIVE)
     log_every: int = option(10, "steps between logged lines", POSITIVE)
     eval_every: int = option(1000, "steps between evaluations", POSITIVE)
     eval_examples: int = option(

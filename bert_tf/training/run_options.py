@@ -26,8 +26,9 @@ class RunOptions(Options):
     strategy: str = option(
         "mirrored", "tf.distribute strategy",
         choices=tuple(name for name in STRATEGIES if name != "multi_worker"))
-    num_devices: int = option(1, "logical CPU devices, where there is no GPU", POSITIVE,
-                              metavar="N")
+    num_devices: int = option(
+        1, "logical CPU devices where there is no GPU, with --strategy mirrored a replica on each",
+        POSITIVE, metavar="N")
 
     def with_folders(self, *models):
         """Return the options with `export_dir` filled in.

@@ -15,6 +15,7 @@ from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.models.families import INPUTS
 from bert_tf.models.pretrained import takes_no_text
 from bert_tf.tasks.base.numbers_of import numbers_of
+from bert_tf.tasks.base.text_batches import check_batched
 from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tokenization.datasets import analysed_batches
 from bert_tf.tokenization.morphemes import pretokenize
@@ -159,6 +160,8 @@ class TakesText:
     def _note_ranks(self, function, *given):
         """Keep the ranks of arrays, or of a dataset's batches, for `_reads_anew`, and their kinds:
         of other ones TensorFlow makes a graph beside the first."""
+        for dataset in filter(lambda part: isinstance(part, tf.data.Dataset), given):
+            check_batched(dataset)
         specs = [getattr(part, "element_spec", part) for part in given]
         arrays = [part for part in tf.nest.flatten(specs) if hasattr(part, "shape")]
         setattr(self, f"_given_to_{function}", {

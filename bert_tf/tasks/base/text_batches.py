@@ -58,3 +58,11 @@ def text_batches(texts, labels, preprocessor, batch_size, seed, epochs=1):
         return read if isinstance(texts, dict) else read["text"], tf.gather(label_values, rows)
 
     return as_analysed(made_ahead(tf.data.Dataset.from_tensor_slices(rows), batch, 4))
+
+
+def check_batched(dataset):
+    """Raise UsageError where a `tf.data.Dataset` of `(inputs, labels, …)` gives single labels."""
+    spec = dataset.element_spec
+    if isinstance(spec, tuple) and any(
+            tf.TensorShape(part.shape).rank == 0 for part in tf.nest.flatten(spec[1:])):
+        raise UsageError(explain("the dataset is not batched", attempt=".batch(32)"))

@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 
 from bert_tf.data.tables import composed
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.tasks.base.examples import CHOSEN_FROM
 from bert_tf.tasks.base.labelled import pooled_by
 from bert_tf.tasks.base.regression_metrics import regression_metrics
@@ -50,6 +50,8 @@ class Classification(TaskType):
             if example.label is None:
                 raise BertTfError(explain(f"{example.where}: no label",
                                           "one in every train example"))
+        if self.problem == "multi_label":
+            _note_separator([example.label for example in train])
         self.known = list(self.task.labels or sorted(
             {name for example in train for name in self._names(example)}))
         least = 1 if self.problem == "multi_label" else 2
@@ -233,6 +235,18 @@ class Classification(TaskType):
                     [line["score"] for line in predictions])
         return ([composed(example.label) for example in examples],
                 [composed(line["label"]) for line in predictions])
+
+
+def _note_separator(rows):
+    """Note where rows of labels, each of one at most, look as if others than commas separate them.
+    """
+    for separator in ";|":
+        count = sum(separator in name for names in rows for name in names)
+        if count > len(rows) / 2 and max(map(len, rows)) == 1:
+            print_note(explain(
+                f"{count:,} of {len(rows):,} examples have {separator!r} in their label and none "
+                "has two labels", "commas between labels, or a list in JSON",
+                f"replacing {separator!r} by a comma, with quotes around the cell in CSV"))
 
 
 def _composed_labels(predictions):

@@ -85,6 +85,16 @@ def test_inputs_and_labels_of_another_rank_are_read_anew():
     assert model.test_on_batch(batch, soft) == pytest.approx(expected)
 
 
+def test_a_dataset_of_single_rows_is_told_from_batches():
+    """Keras told of ranks, or trained on batches of one."""
+    rows, model = tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1, 0])), classifier()
+    model.compile("sgd")
+    for call in (model.fit, model.evaluate, lambda rows, **options: model.fit(
+            rows.batch(3), validation_data=rows, **options)):
+        with pytest.raises(UsageError, match=r"the dataset is not batched; try .batch\(32\)"):
+            call(rows, verbose=0)
+
+
 def test_texts_and_ids_in_turn_are_traced_once_each(monkeypatch):
     traced, model = [], classifier()
     step = model.predict_step

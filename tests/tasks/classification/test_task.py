@@ -72,6 +72,16 @@ def test_labels_that_no_train_example_has_are_counted_and_refused():
         kind.measure_on(relabelled(examples(9), lambda number: ("good", "odd")))
 
 
+@pytest.mark.parametrize(("rows", "noted"), [
+    ([("a|b",), ("a",), ("b|c",), ()], False), ([("a|b",), ("a",), ("b|c",), ("a|c",)], True),
+    ([("a|b",), ("a", "b"), ("b|c",), ("a|c",)], False), ([("a;b",)], True), ([("a,b",)], False)])
+def test_labels_that_others_than_commas_separate_are_noted(rows, noted, capsys):
+    make(multi_label=True).labels(relabelled(examples(len(rows)), rows.__getitem__))
+    told = capsys.readouterr().out
+    assert ("in their label and none has two labels; expected commas" in told) == noted
+    assert told.count("note: ") == noted
+
+
 def test_several_labels(eager):
     kind = make(multi_label=True)
     made = relabelled(examples(12), lambda number: [(), ("warm",), ("late", "warm")][number % 3])
