@@ -19,7 +19,7 @@ class UsageError(BertTfError):
 
 
 class DivergedError(BertTfError):
-    """A training whose loss, or a weight of which, is no number any more.
+    """A training whose loss or one of whose weights is no longer a number.
 
     Args:
         reason: what happened.

@@ -251,12 +251,12 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
     named = [[spool] if piped and pattern == spool else
              [path for path in files.expand([pattern]) if not (piped and path == spool)]
              for pattern in patterns]
-    first = {}  # of several names of one file
-    for path in itertools.chain(*named):
-        first.setdefault(files.resolved(path), path)
-    paths, beside = list(first.values()), {*map(files.resolved, apart)}
+    paths, beside = list(dict.fromkeys(itertools.chain(*named))), {*map(files.resolved, apart)}
     paths = _without(paths, "written by a run", tell, lambda path: (
         path not in patterns and _is_made(path, folder)))
+    # Of several names of one file the first counts, of the copy its own.
+    counts = {files.resolved(path): path for path in (*reversed(paths), *[spool] * piped)}
+    paths = [path for path in paths if counts[files.resolved(path)] == path]
     paths = _without(paths, "the vocabulary, or excluded", tell, lambda path: (
         beside and files.resolved(path) in beside))
     check_names(paths)

@@ -16,7 +16,8 @@ def parquet_rows(path, _, columns, optional):
     Args:
         path: the file, which may be in an object store.
         columns: names that every row must have: the records have these alone, and the `optional`
-            ones, where the file has them; all fields where there are no `columns`.
+            ones, where the file has them all; all fields where it lacks one, or there are no
+            `columns`.
 
     Raises:
         UsageError: two columns have one of these names.

@@ -117,8 +117,8 @@ def fitting_delimiter(path, columns, form):
 
 
 def table_lines(path, form):
-    """Yield the lines of a file of delimited fields; Excel's `sep=;`, which may be the first of a
-    `.csv`, as an empty one."""
+    """Yield the lines of a file; Excel's `sep=;`, which may be the first of a `.csv`, as an empty
+    one."""
     lines = files.read_lines(path, form.encoding, form.errors)
     if files.suffix(path) == ".csv" and (first := next(lines, None)) is not None:
         yield "" if re.fullmatch("sep=.", first) else first

@@ -1,6 +1,6 @@
 """Fill in the options of a distillation, and refuse those that make no sense together."""
 
-from bert_tf.distill.config import OF_VECTORS, refuse_layers
+from bert_tf.distill.config import OF_VECTORS, DistillConfig, refuse_layers
 from bert_tf.errors import UsageError, explain
 
 _LEARNING_RATES = {"static": 5e-3, "hidden_size": 5e-4}
@@ -36,5 +36,8 @@ def complete(options):
     if options.relation_heads and "relations" not in options.objectives:
         raise UsageError(f"--relation_heads {options.relation_heads} without the objective "
                          "relations; omit it, or add relations to --objectives")
+    if options.temperature != DistillConfig.temperature and "output" not in options.objectives:
+        raise UsageError(f"--temperature {options.temperature:g} without the objective output; "
+                         "omit it, or add output to --objectives")
     return options.with_folders("teacher", "init").replace(
         learning_rate=options.learning_rate or _LEARNING_RATES.get(kind, 1e-4))

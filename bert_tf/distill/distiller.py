@@ -44,9 +44,9 @@ class Distiller(keras.Model):
             raise UsageError(explain(f"--objectives {of_vectors[0]} with a teacher that predicts "
                                      "labels", "an embedder", "--objectives output"))
         if config.temperature != DistillConfig.temperature and (
-                "output" not in config.objectives or self.problem not in _OUTPUT_LOSSES):
-            raise UsageError(f"--temperature {config.temperature:g} without soft labels: it is of "
-                             "the objective output and a teacher that predicts labels; omit it")
+                self.problem not in _OUTPUT_LOSSES):
+            raise UsageError(f"--temperature {config.temperature:g} with a teacher that predicts "
+                             "no labels; omit it")
         self.layer_map = layers
         self.needs_states = not set(config.objectives) <= set(OF_OUTPUT)
         # In a function, so that Keras takes the teacher for no part of this model.

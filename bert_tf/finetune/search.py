@@ -84,9 +84,9 @@ class Search:
             DivergedError: the last update overflowed, which no loss has seen yet.
         """
         try:
-            check_weights(model, "after the last update")
+            check_weights(model, "")
         except BertTfError as error:
-            raise DivergedError(str(error)) from error
+            raise DivergedError("weights are not finite after the last update") from error
         kind, dev = self.run.type, self.run.dev
         name, better = kind.monitor
         predictions = kind.predict_dev(model, dev)

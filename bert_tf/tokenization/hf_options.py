@@ -52,9 +52,10 @@ _ADDING = """
     seamlessm4t seamlessm4tv2 siglip speech2text speechtotext speecht5 splinter squeezebert
     switchtransformers t5 tapas trocr tvp udop vilt visualbert whisper xclip xglm xlm xlmroberta
     xlnet xmod yoso"""
-# Those that split text at blanks whatever their `tokenizer.json` says, and such `model_type`s.
+# Those that split text at blanks, or strip and join them, whatever their `tokenizer.json` says, and
+# such `model_type`s.
 _SPLITTING = """
-    albert camembert gte jinaembeddingsv3 mbart metaclip2 mt5 musicgen musicgenmelody
+    albert camembert debertav2 gte jinaembeddingsv3 mbart metaclip2 mt5 musicgen musicgenmelody
     switchtransformers t5 trocr xlmroberta xlnet xmod yoso"""
 _THEIRS = {"tokenizer_class", "model_max_length", "added_tokens_decoder"}
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
@@ -132,13 +133,14 @@ def as_built(values, config, path):
                                 for option, (key, usual) in options.items()}}
             values = values if made == rules else {**values, part: made}
     model = plain_name(model_name(path, config))
-    for _, part, key, front, options in (row for row in _OF_PIECES if row[0] == model):
+    rows = _OF_PIECES if values["model"].get("type") == "Unigram" else ()
+    for _, part, key, front, options in (row for row in rows if row[0] == model):
         steps, after = steps_of(values.get(part), key), len(front)
         if steps[:after] == front:
             made, others = [*front], steps[after:]
             for option, (usual, value, own) in options.items():
-                stated = usual if config.get(option) is None else bool(config[option])
-                made += own if stated == value else []
+                chosen = usual if config.get(option) is None else bool(config[option])
+                made += own if chosen == value else []
                 others = [step for step in others if step not in own]
             made += others
             values = values if made == steps else {**values, part: {"type": "Sequence", key: made}}
@@ -185,7 +187,7 @@ def adds_tokens(name):
 
 
 def splits_at_blanks(name):
-    """Return whether what a `model_name` says splits text at blanks by itself."""
+    """Return whether what a `model_name` says splits text at blanks, or joins them, by itself."""
     return plain_name(name) in _SPLITTING.split()
 
 

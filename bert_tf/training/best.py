@@ -52,7 +52,7 @@ class BestEvaluation:
         self._monitor = monitor
         self._keep = keep
         self._patience = patience
-        self._no_better = 0  # evaluations since the best
+        self._no_better = 0  # evaluations in a row that were no better
         self.found = None  # the evaluation, with its `step`
 
     @property

@@ -154,6 +154,9 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch, 
         with pytest.raises(BertTfError, match=f"^standard input {message}"):
             expand(["-"], data)
     paths = expand([write_file("a.txt", "x"), "-"], b"from a pipe\n")
+    if not is_remote:  # a pattern that matches the copy by another name
+        glob = str(tmp_path / "." / "run[[]1]" / ".." / "run[[]1]" / "*.txt")
+        assert expand([glob, "-"], b"from a pipe\n") == paths[1:]
     assert expand(["-"], b"from a pipe\n") == paths[1:]
     with pytest.raises(UsageError, match="stdin.txt holds other text from standard input"):
         expand(["-"], b"other\n")

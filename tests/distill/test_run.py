@@ -140,7 +140,8 @@ def test_kinds_of_students(folder, teacher, words, metric):
     (("--teacher", "{folder}/short", "--init", "{folder}/other"), 2,
      "vectors of 16 and a teacher with vectors of 8"),
     (("--static", "--objectives", "similarities", "hidden"), 2, "could learn hidden"),
-    (("--temperature", "8"), 2, "--temperature 8 without soft labels"),
+    (("--temperature", "8"), 2, "--temperature 8 with a teacher that predicts no labels"),
+    (("--static", "--temperature", "8"), 2, "--temperature 8 without the objective output"),
     (("--hidden_size", "10", "--relation_heads", "4"), 2,
      "--relation_heads 4 without the objective relations; omit it"),
     *(pytest.param(*row, marks=pytest.mark.long) for row in (

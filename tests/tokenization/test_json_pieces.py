@@ -52,7 +52,8 @@ def test_rules_of_deberta_in_the_configuration(tmp_path, lowers, splits, stated)
 
 
 @pytest.mark.parametrize(("name", "splits"), [
-    ("PreTrainedTokenizerFast", False), ("XLMRobertaTokenizer", True)])
+    ("PreTrainedTokenizerFast", False), ("XLMRobertaTokenizer", True),
+    ("DebertaV2Tokenizer", True)])
 def test_blanks_that_nothing_joins(tmp_path, name, splits):
     """SentencePiece strips them, and classes split text at them whatever the file has."""
     values = written("sentencepiece")
