@@ -36,7 +36,7 @@ _TRAINED = ("encoder", "pretraining", "replaced_tokens", "language_model")
 
 
 class AdaptationRun(RunFolder):
-    """One run: what was asked for, a `AdaptConfig`, and its folder."""
+    """One run: what was asked for, an `AdaptConfig`, and its folder."""
 
     def finish(self):
         """Do what is missing.

@@ -186,11 +186,12 @@ def _refuse_half(path):
     """Raise BertTfError where a checkpoint has no data, no index or no configuration, as after a
     download that was stopped."""
     names = files.list_folder(path)
+    of_checkpoint = not set(CHECKPOINT_CONFIGS).isdisjoint(names)
     for name in names:
         prefix, suffix = os.path.splitext(name)
-        if name in _WEIGHTS and "config.json" not in names:
+        if name in _WEIGHTS and not of_checkpoint and "config.json" not in names:
             lacks = other = "config.json"
-        elif set(CHECKPOINT_CONFIGS).isdisjoint(names):
+        elif not of_checkpoint:
             continue
         elif suffix == ".index":
             lacks, other = "data", f"{prefix}.data-00000-of-00001"

@@ -89,7 +89,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
                          calibration, max_loss, max_terms, temperature, top_p)
     with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)
-        # Clients know a version by its number: that of one which was served does not return.
+        # Clients know a version by its number: none returns while its folder is there, hidden too.
         number = max(versions(export_dir, hidden=True), default=0) + 1
         version = os.path.join(export_dir, str(number))
         with files.atomic_path(version) as folder:

@@ -38,7 +38,7 @@ def examples_of(document, limits):
     check_rows(examples, limits)
     context = _example(document["context"]) if "context" in document else b""
     check_context(context, examples, limits)
-    # Of a feature that both have, what comes last is read.
+    # Of a feature that both have, what comes last is read, an empty list aside, as over gRPC.
     return [context + _example(value) for value in examples]
 
 

@@ -21,14 +21,15 @@ _KINDS = {dtype: kind for kind, (dtype, _) in _TYPES.items()}
 # Packed fields whose wire format is that of the memory: their tags.
 _RAW = {"float_val": b"\x2a", "double_val": b"\x32"}
 _MOST_BYTES = 128 << 20  # of all tensors of a request
-# For which last values stand, of all tensors: as a small message is decoded in the event loop.
+# Bytes that repeated last values may fill in all tensors: a small message, which is decoded in the
+# event loop, must not fill more.
 _MOST_REPEATED = 16 << 20
 _TEXT = 50  # bytes and more that each text takes in memory
 MOST_TEXTS = 1 << 18  # of a tensor
 
 
 def read_all(protos, limits=None):
-    """`{name: np.ndarray}` of a map of `TensorProto`.
+    """`{name: np.ndarray}` of a map of `TensorProto`; texts are object arrays of bytes.
 
     What shapes say is bounded before anything of that size is made.
 
@@ -56,15 +57,6 @@ def read_all(protos, limits=None):
         if limits is not None and kind == _STRING:
             check_texts(name, arrays[name].ravel().tolist(), limits)
     return arrays
-
-
-def read(proto):
-    """The array of a `TensorProto`; texts are an object array of bytes.
-
-    Raises:
-        ValueError, KeyError: it does not hold what it says.
-    """
-    return _read(proto, proto.dtype, _shape(proto))
 
 
 def _shape(proto):

@@ -149,11 +149,6 @@ def make_pooling(config, dtype="float32", **options):
     if options.get("pooling") == "cls_pooled" and config.pooling != "dense":
         raise UsageError(explain(f"pooling='cls_pooled' of an encoder with pooling="
                                  f"{config.pooling!r}, which has no pooler", "pooling='cls'"))
-    if options.get("pooling") in ("cls", "cls_pooled") and config.attention == "causal" and (
-            not config.bilstm):
-        raise UsageError(explain(f"pooling={options['pooling']!r} of an encoder that reads left to "
-                                 "right: its first token has seen no other",
-                                 "pooling='sep' or 'mean'"))
     # Numbers are looked up and summed: nothing is gained in half precision.
     pooling = VectorPooling(config.num_hidden_layers, config.vocab_size, **options,
                             name="pooling", dtype=dtype)

@@ -116,6 +116,7 @@ class Embedding(TaskType):
         if training:
             _tell_products(self.loss, model)
             check_widths(self.loss, model.width)
+            _check_pooling(model)
             crops = self.options.crops and RandomCrops(self.options.crops, self.options.seed)
             if not crops:
                 _check_dropout(examples, self.loss, model)
@@ -299,3 +300,13 @@ def lines_of(examples, table, rows, vectors, compare=products):
 
 
 TYPE = Embedding
+
+
+def _check_pooling(model):
+    """Refuse to train vectors of a token that has seen no other."""
+    config = model.config
+    if getattr(model, "pooling", None) is not None and config.attention == "causal" and (
+            model.pooling.pooling in ("cls", "cls_pooled") and not config.bilstm):
+        raise UsageError(explain(f"--pooling {model.pooling.pooling} of an encoder that reads left "
+                                 "to right, whose first token has seen no other",
+                                 "--pooling sep or mean"))

@@ -202,7 +202,7 @@ def over_rest(outputs):
 
 def read_grpc(data):
     response = predict_pb2.PredictResponse.FromString(data)
-    return {name: tensor_proto.read(proto) for name, proto in response.outputs.items()}
+    return tensor_proto.read_all(response.outputs)
 
 
 def read_rest(data):
