@@ -33,7 +33,8 @@ def tag_features(examples, preprocessor, labels=None):
 
     The tag of a word is that of its first piece (BERT, 5.3). The other pieces have none, also where
     the tokenizer splits a word into several, as it would do in running text: learned from too, the
-    many pieces of addresses and the like, all outside of entities, cost recall.
+    many pieces of addresses and the like, all outside of entities, cost recall. Where the
+    preprocessor reads words and examples have tags of characters, a word has that of its first one.
 
     Args:
         examples: list of `TagExample`.
@@ -74,8 +75,10 @@ def _read(examples, preprocessor):
     if texts is not originals:
         starts = [analysed_places(original_offsets(original, text), row).tolist()
                   for original, text, row in zip(originals, texts, starts, strict=True)]
+    breaks = [row if preprocessor.unit == "character" or example.unit == "word" else []
+              for example, row in zip(examples, starts, strict=True)]
     read = preprocessor(tf.constant(texts, tf.string),
-                  breaks=tf.ragged.constant(starts, tf.int64, ragged_rank=1))
+                        breaks=tf.ragged.constant(breaks, tf.int64, ragged_rank=1))
     read = {name: values.numpy() for name, values in read.items()}
     real = read["input_mask"] > 0
     # All texts after each other, so that one search finds the words of all units.

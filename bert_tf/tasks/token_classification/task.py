@@ -128,6 +128,8 @@ class TokenClassification(TaskType):
         scores = np.ones(sum(counts), np.float32)
         label_ids[word[first]] = probabilities.argmax(axis=1)
         scores[word[first]] = probabilities.max(axis=1)
+        if model.preprocessor.unit == "word":
+            _carry_on(examples, labels, word[first], label_ids, scores)
         label_ids, scores = (tf.RaggedTensor.from_row_lengths(values, counts)
                              for values in (label_ids, scores))
         found = [column.to_list() for column in join_units(labels, label_ids, scores)]
@@ -195,6 +197,24 @@ def _unit_of(examples):
     """Return what a tag of the examples is of."""
     # A text of one character fits both: a file of characters may have some read as words.
     return "character" if "character" in {example.unit for example in examples} else "word"
+
+
+def _carry_on(examples, labels, known, label_ids, scores):
+    """Give characters that were read as parts of words what these words have: in `label_ids` and
+    `scores`, those of all examples, only the places `known` are predicted."""
+    runs = np.cumsum([begins for example in examples for begins in (True, *example.spaces[:-1])],
+                     dtype=int)
+    places = np.zeros(len(runs), int)
+    places[known] = known
+    places = np.maximum.accumulate(places)  # of the word that each is in
+    carried = np.array([example.unit == "character" for example in examples
+                        for _ in example.words], bool)
+    carried &= runs == runs[places]
+    carried[known] = False
+    inside = np.array([labels.index(name) if (name := f"I-{label[2:]}") in labels else number
+                       for number, label in enumerate(labels)])
+    label_ids[carried] = inside[label_ids[places[carried]]]
+    scores[carried] = scores[places[carried]]
 
 
 def _right(example):

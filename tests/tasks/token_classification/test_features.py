@@ -55,6 +55,16 @@ def test_words_end_where_they_are_said_to():
     assert "label_ids" not in features.rows
 
 
+def test_tags_of_characters_are_those_of_the_words_that_begin_with_them():
+    letters = TagExample("1", tuple("agood."), ("O", "B-A", "I-A", "I-A", "I-A", "O"),
+                         (True, *[False] * 5), unit="character")
+    features = tag_features([letters, make(["go", "od"], spaces=[False, False])],
+                            preprocessor(16), LABELS)
+    assert pieces(features, 0) == ["[CLS]", "a", "good", "[UNK]", "[SEP]"]
+    assert features.rows["label_ids"][0].tolist() == [-1, 0, 1, 0, -1]
+    assert features.units[:, 0].tolist() == [0, 1, 5, 6, 7]
+
+
 @settings(deadline=None, max_examples=10)
 @given(st.lists(st.lists(st.tuples(st.sampled_from(sorted(WORDS)), st.sampled_from(LABELS),
                                    st.booleans()), min_size=1, max_size=12),

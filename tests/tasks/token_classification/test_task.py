@@ -124,6 +124,8 @@ def test_predicted_entities_are_read_as_labels(trained, write_file):
     for example, line in zip(again, lines, strict=True):
         assert kind.prediction(example, line) == {"tags": list(example.tags)}
         assert sum(tag[0] == "B" for tag in example.tags) == len(line["entities"])
+    # A model of words finds the same in them.
+    assert kind.metrics(again, kind.predict(model, again))["f1"] == 1
 
 
 def test_types_that_the_model_does_not_know_are_told():
