@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import glob
+import hashlib
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 
 # What is wrong with a file's name, or with what is in it, as of `gzip.BadGzipFile`.
 _LASTING = (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, None)
+_LONGEST = 219  # bytes of a name to which two marks of 18 can be added: file systems take 255
 
 
 @contextlib.contextmanager
@@ -225,13 +227,27 @@ def sync(path):
 def temporary_name(path):
     """Return a name beside `path` that no finished file has and that `clean_temporary` knows."""
     folder, name = os.path.split(os.path.abspath(path))
-    return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
+    return os.path.join(folder, marked(name))
+
+
+def marked(name):
+    """Return the name of what becomes `name` once it is whole, another one each time."""
+    return f".tmp-{_shortened(name)}-{uuid.uuid4().hex[:12]}"
+
+
+def _shortened(name):
+    """Return a name that can be `marked` twice: of a long one its beginning and a digest."""
+    data = os.fsencode(name)
+    if len(data) <= _LONGEST or is_left_over(name):
+        return name
+    digest = hashlib.blake2b(data, digest_size=6).hexdigest()
+    return f"{data[:_LONGEST - 13].decode(errors='ignore')}-{digest}"
 
 
 def is_left_over(found, name=None):
     """Return whether a name is that of what a killed run left half-written of `name`, or of
     anything."""
-    of = ".+" if name is None else re.escape(name)
+    of = ".+" if name is None else re.escape(_shortened(name))
     return bool(re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found))
 
 

@@ -13,7 +13,6 @@ import errno
 import logging
 import os
 import re
-import uuid
 
 from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain, needs
 from bert_tf.storage import disk
@@ -275,7 +274,7 @@ resolved = absolute
 def temporary_name(path):
     """Return a name beside `path` that no finished file has and that `clean_temporary` knows."""
     folder, name = os.path.split(path.rstrip("/"))
-    return f"{folder}/.tmp-{name}-{uuid.uuid4().hex[:12]}"
+    return f"{folder}/{disk.marked(name)}"
 
 
 def left_over(folder, name=None):

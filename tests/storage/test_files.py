@@ -3,6 +3,7 @@
 import errno
 import gzip
 import os
+import pathlib
 import socket
 import sys
 
@@ -154,6 +155,18 @@ def test_a_name_that_is_temporary_is_cleaned_away_and_no_other(tmp_path):
     (tmp_path / ".tmp-of the user").touch()
     files.clean_temporary(str(tmp_path))
     assert os.listdir(tmp_path) == [".tmp-of the user"]
+
+
+def test_the_longest_names_have_temporary_ones(tmp_path):
+    names = [letter + "글" * 84 + last for letter in "ab" for last in "xy"]  # of 254 bytes
+    for name in names:
+        files.write_text(tmp_path / name, name)
+        pathlib.Path(files.temporary_name(files.temporary_name(tmp_path / name))).touch()
+    assert {path.read_text() for path in tmp_path.iterdir()} == {*names, ""}
+    files.clean_temporary(tmp_path, names[0])
+    left = [path.name for path in tmp_path.iterdir() if path.name not in names]
+    assert sorted(disk.is_left_over(each, name) for each in left for name in names) == (
+        [False] * 9 + [True] * 3)
 
 
 def test_patterns(tmp_path):
