@@ -163,6 +163,10 @@ def test_that_many_texts_are_read_alike_is_noted(capsys):
     assert "different texts" not in capsys.readouterr().out
     unknown = [QueryExample(str(n), f"w{n}", (f"x{n}",)) for n in range(8)]
     kind.features(unknown, make(), training=True)
+    causal = SentenceEmbedder(CONFIG.replace(attention="causal", pooling="mean"), pooling="cls",
+                              preprocessor=make().preprocessor)
+    with pytest.raises(UsageError, match="--pooling cls of .*first token has seen no other"):
+        kind.features(unknown, causal, training=True)
     assert "note: the model reads 16 different texts as 9: " in capsys.readouterr().out
 
 
