@@ -269,7 +269,7 @@ def _checked_entity(where, entity, text):
         raise BadRow(explain(f"{where}: entity {str(entity)[:60]}", _ENTITY))
     label = composed(check_text(where, label, "label of an entity").strip())
     place = f"{where}: entity {label} at {start} to {end}"
-    if start < 0 or end > len(text):
+    if min(start, end) < 0 or max(start, end) > len(text):
         raise BadRow(explain(f"{place} of a text of {len(text)} characters", "both within it"))
     if not text[start:end].strip():
         raise BadRow(explain(f"{place} is empty", "the end exclusive: of one character, its "

@@ -200,6 +200,7 @@ def test_entities_in_place_of_tags(write_file):
     ({"start": 2, "end": 4}, "line 2: entity 'c ' at 2 to 4 overlaps another one; expected a char"),
     ({"start": 3, "end": 6}, "line 2: entity P at 3 to 6 of a text of 5 characters; expected both"),
     ({"start": -1, "end": 1}, "line 2: entity P at -1 to 1 of a text of 5"),
+    ({"start": 0, "end": -1}, "line 2: entity P at 0 to -1 of a text of 5"),
     ({"start": 4, "end": 4}, "line 2: entity P at 4 to 4 is empty; expected the end exclusive"),
     ({"start": 3, "end": 4}, "line 2: entity P at 3 to 4 is empty"),
     ({"start": 4, "end": 5, "text": "d"}, "at 4 to 5 is 'e' there and 'd' in its object; expected"),
