@@ -4,7 +4,6 @@ import asyncio
 import concurrent.futures
 import itertools
 import re
-import time
 
 from bert_tf.errors import BertTfError
 from bert_tf.serving.wire.messages import error, quoted
@@ -36,8 +35,7 @@ async def analysed(about, texts, deadline):
     found = {text: [] for column in texts.values() for text in column}
     steps, loop = _steps(found, most), asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(None if deadline is None else
-                                   max(0.0, deadline - time.monotonic())):
+        async with asyncio.timeout_at(deadline):
             while await loop.run_in_executor(_thread, next, steps, False):
                 pass
     except TimeoutError as problem:

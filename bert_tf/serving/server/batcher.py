@@ -68,12 +68,11 @@ class Batcher:
         return await task.answer()
 
     async def _run_alone(self, signature, inputs, outputs, deadline):
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
         cancellation = Cancellation()
         running = asyncio.get_running_loop().run_in_executor(
             self._alone, signature.run, inputs, outputs, cancellation)
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout_at(deadline):
                 return await running  # if that is cancelled, what has not begun does not begin
         except TimeoutError as problem:
             raise error("deadline") from problem

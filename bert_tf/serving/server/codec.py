@@ -54,8 +54,7 @@ class Decoder:
         latest = time.monotonic() + _MOST_SECONDS
         lane = self._medium if len(data) <= _MEDIUM and not packed else self._large
         try:
-            async with asyncio.timeout(None if deadline is None else
-                                       max(0.0, deadline - time.monotonic())):
+            async with asyncio.timeout_at(deadline):  # whose clock is `time.monotonic`
                 # If this is cancelled, what has not begun does not begin. It has no name: a future
                 # and its error would keep each other, and the data with them.
                 return await asyncio.wrap_future(
