@@ -268,6 +268,9 @@ def _checked_entity(where, entity, text):
     if type(start) is not int or type(end) is not int:
         raise BadRow(explain(f"{where}: entity {str(entity)[:60]}", _ENTITY))
     label = composed(check_text(where, label, "label of an entity").strip())
+    if not label.isprintable():
+        raise BadRow(explain(f"{where}: label {label[:40]!r} of an entity",
+                             "no control characters"))
     place = f"{where}: entity {label} at {start} to {end}"
     if min(start, end) < 0 or max(start, end) > len(text):
         raise BadRow(explain(f"{place} of a text of {len(text)} characters", "both within it"))
@@ -291,8 +294,9 @@ def _checked_tags(where, tags):
 
 def _checked_tag(where, tag):
     if not isinstance(tag, str) or not _TAG.fullmatch(tag):
+        objects = not isinstance(tag, str) or tag.startswith("[{")
         raise BadRow(explain(f"{where}: tag {str(tag)[:40]!r}", "O, B-type or I-type",
-                             "" if isinstance(tag, str) else f"entities such as {_ENTITY}"))
+                             f"entities such as {_ENTITY}, in JSON or Parquet" * objects))
     return composed(tag)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.tables import composed
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.storage import files
 from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, served_answers
 from bert_tf.tasks.token_classification.entities import join_units
@@ -55,6 +55,9 @@ class TokenClassification(TaskType):
             BertTfError: no example has an entity.
         """
         self.unit = self.options.unit or _unit_of(train)
+        if not self.options.unit and self.unit == "character" and all(map(_tags_words, train)):
+            print_note("every entity begins and ends with a word; with --unit word the model reads "
+                       "words whole, as in its pre-training")
         if self.task.labels:
             return list(self.task.labels)
         kinds = {tag[2:] for example in train for tag in example.tags if tag != OUTSIDE}
@@ -197,6 +200,13 @@ def _unit_of(examples):
     """Return what a tag of the examples is of."""
     # A text of one character fits both: a file of characters may have some read as words.
     return "character" if "character" in {example.unit for example in examples} else "word"
+
+
+def _tags_words(example):
+    """Return whether no entity begins or ends inside a word."""
+    text = example.text
+    return all(not text[:each["start"]][-1:].isalnum() and not text[each["end"]:][:1].isalnum()
+               for each in _right(example))
 
 
 def _carry_on(examples, labels, known, label_ids, scores):

@@ -128,6 +128,16 @@ def test_predicted_entities_are_read_as_labels(trained, write_file):
     assert kind.metrics(again, kind.predict(model, again))["f1"] == 1
 
 
+@pytest.mark.parametrize("text, end, told", [
+    ("Ann Lee, 김씨", 7, True), ("김씨는 갔다.", 2, False), ("x-Ann", 1, True)])
+def test_entities_of_whole_words_are_told(text, end, told, write_file, capsys):
+    path = write_file("train.jsonl", json.dumps(
+        {"text": text, "tags": [{"start": 0, "end": end, "label": "P"}]}))
+    kind = make()
+    assert kind.labels(read_task("tag", path)) == ["B-P", "I-P", "O"] and kind.unit == "character"
+    assert ("with --unit word" in capsys.readouterr().out) == told
+
+
 def test_types_that_the_model_does_not_know_are_told():
     kind, lines = make(), [{"tags": ["B-x"] + ["O"] * 3, "entities": [{}]}]
     for labels, tags, expected in (
