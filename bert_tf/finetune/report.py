@@ -28,7 +28,7 @@ def report(options, results, version):
     if "test_metrics" in results:
         print(f"test: {shown(results['test_metrics'])}")
     commands = {"measure it on other examples": python_command(
-        "evaluate", "--model", options.output_dir, "--data", options.test or "NEW_FILE")}
+        "evaluate", "--model", options.output_dir, "--data", "NEW_FILE")}
     if version is None:
         print_next(commands)
         return

@@ -173,7 +173,9 @@ def test_a_run_says_how_it_was_measured_and_what_to_do_next(finished, capsys):
     assert flags.model_base_path == str(finished / "saved" / "run") and flags.model_name == "run"
     asked = query._parser().parse_args(commands["bert_tf.query"])
     assert (asked.model, asked.texts) == ("run", [lines_of(run)[0]["text"]])
-    assert cli.run(evaluate.main, [*commands["bert_tf.evaluate"], "--output_dir",
+    *words, last = commands["bert_tf.evaluate"]
+    assert last == "NEW_FILE"
+    assert cli.run(evaluate.main, [*words, str(finished / "train.tsv"), "--output_dir",
                                    str(finished / "measured")]) == 0
     assert "learned from 90 of these 120 examples" in capsys.readouterr().out
     shutil.rmtree(finished / "measured")

@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf.finetune.report import report
 
-OPTIONS = types.SimpleNamespace(output_dir="run", train="a", dev="b", test=None)
+OPTIONS = types.SimpleNamespace(output_dir="run")
 
 
 @pytest.mark.parametrize(("seeds", "told"), [
@@ -18,10 +18,3 @@ def test_seeds_that_diverged_are_in_no_mean(seeds, told, capsys):
     report(OPTIONS, {"seeds": [{name: {}} for name in seeds], "mean": {"f1": 0.5},
                      "deviation": {"f1": 0.1}, "metrics": {"f1": 0.6}}, None)
     assert capsys.readouterr().out.splitlines()[0] == told
-
-
-@pytest.mark.parametrize(("test", "data"), [(None, "NEW_FILE"), ("c.csv", "c.csv")])
-def test_other_examples_are_none_that_the_model_was_chosen_on(test, data, capsys):
-    report(types.SimpleNamespace(output_dir="run", train="a", dev="b", test=test),
-           {"seeds": [{}], "metrics": {"f1": 0.6}}, None)
-    assert capsys.readouterr().out.endswith(f"bert_tf.evaluate --model run --data {data}\n")

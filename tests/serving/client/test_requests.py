@@ -199,9 +199,9 @@ def test_deadlines(protocol, ask, of):
     with ScriptedServer(answer).running(protocol) as address:
         with pytest.raises(RequestError) as error:
             if of == "requests":
-                ask(address, "embed", ["5"], of={"timeout": 0.2})
+                ask(address, "embed", ["5"], of={"timeout": 0.5})
             else:
-                ask(address, "embed", ["5"], timeout=0.2)
+                ask(address, "embed", ["5"], timeout=0.5)
         over.set()
     assert error.value.code == "DEADLINE_EXCEEDED"
 
