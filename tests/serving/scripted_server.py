@@ -1,6 +1,7 @@
 """A server whose one model does what a test says, over gRPC and REST; nothing of ours is in it."""
 
 import contextlib
+import functools
 import http.server
 import json
 import ssl
@@ -29,6 +30,9 @@ class Refusal(Exception):
 def numbers(signature, inputs):
     """Vectors that tell which text they are of: a text must be a number."""
     return {"embedding": np.float32([[float(text), 1] for text in inputs["text"]])}
+
+
+_USED = set()  # ports of gRPC
 
 
 class ScriptedServer:
@@ -95,9 +99,13 @@ class ScriptedServer:
         if tls:
             key, certificate = (path.read_bytes() for path in tls)
             credentials = grpc.ssl_server_credentials([(key, certificate)])
-            port = server.add_secure_port("localhost:0", credentials)
+            add_port = functools.partial(server.add_secure_port, "localhost:0", credentials)
         else:
-            port = server.add_insecure_port("127.0.0.1:0")
+            add_port = functools.partial(server.add_insecure_port, "127.0.0.1:0")
+        # Clients of this process share the connection to an address, also one that is being closed.
+        while (port := add_port()) in _USED:
+            pass
+        _USED.add(port)
         server.start()
         try:
             yield f"localhost:{port}"
