@@ -84,7 +84,7 @@ class Search:
             DivergedError: the last update overflowed, which no loss has seen yet.
         """
         try:
-            check_weights(model, "")
+            check_weights(model, "the model")
         except BertTfError as error:
             raise DivergedError("weights are not finite after the last update") from error
         kind, dev = self.run.type, self.run.dev

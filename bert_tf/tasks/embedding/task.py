@@ -210,6 +210,16 @@ def _tell_alike(features):
                    "after --max_seq_length, in unknown words, in case or in blanks")
 
 
+def _check_pooling(model):
+    """Refuse to train vectors of a token that has seen no other."""
+    config = model.config
+    if getattr(model, "pooling", None) is not None and config.attention == "causal" and (
+            model.pooling.pooling in ("cls", "cls_pooled") and not config.bilstm):
+        raise UsageError(explain(f"--pooling {model.pooling.pooling} of an encoder that reads left "
+                                 "to right, whose first token has seen no other",
+                                 "--pooling sep or mean"))
+
+
 def _check_dropout(examples, loss, model):
     """Refuse texts alone where nothing tells a text's two vectors apart."""
     config = model.config
@@ -300,13 +310,3 @@ def lines_of(examples, table, rows, vectors, compare=products):
 
 
 TYPE = Embedding
-
-
-def _check_pooling(model):
-    """Refuse to train vectors of a token that has seen no other."""
-    config = model.config
-    if getattr(model, "pooling", None) is not None and config.attention == "causal" and (
-            model.pooling.pooling in ("cls", "cls_pooled") and not config.bilstm):
-        raise UsageError(explain(f"--pooling {model.pooling.pooling} of an encoder that reads left "
-                                 "to right, whose first token has seen no other",
-                                 "--pooling sep or mean"))
