@@ -129,20 +129,30 @@ class ConstantKernels:
 
     def _own(self, graphs):
         """Return the graph of the function among those that were made meanwhile; None if it is
-        on several devices."""
+        on several devices.
+
+        Others may be of functions of the same types that were told in another thread.
+        """
         function = self._function
         wanted = [[each.dtype.as_datatype_enum for each in tensors]
                   for tensors in (function.inputs, function.outputs)]
         parts = [part for graph in graphs for part in graph.partition_graphs]
         return next((part for part in reversed(parts) if wanted == [
             _types(part, op) for op in ("_Arg", "_Retval")] and not any(
-                node.op in _BETWEEN_DEVICES for node in part.node)), None)
+                node.op in _BETWEEN_DEVICES for node in part.node) and not _is_told(part)), None)
 
 
 def _types(graph, op):
     """Return the types of its arguments or results in order."""
     return [kind for _, kind in sorted((node.attr["index"].i, node.attr["T"].type)
                                        for node in graph.node if node.op == op)]
+
+
+def _is_told(graph):
+    """Return whether a product knows that its kernel stays, which is no constant."""
+    constants = {node.name for node in graph.node if node.op == "Const"}
+    return any(node.op == _PRODUCT and node.attr["is_filter_const"].b
+               and node.input[1].partition(":")[0] not in constants for node in graph.node)
 
 
 def _only_reads(graph):

@@ -88,6 +88,39 @@ def test_what_counts_counts_once():
     assert constant.made is None
 
 
+def test_the_graph_of_another_thread_is_not_taken(monkeypatch):
+    kernel, bias = (tf.Variable(tf.ones(shape, tf.bfloat16)) for shape in ([2, 3], [3]))
+
+    def compute(scale):
+        spec = tf.TensorSpec([None, 2], tf.bfloat16, "x")
+        return tf.function(lambda x: tf.nn.bias_add(tf.matmul(x, kernel), bias) * scale,
+                           input_signature=[spec]).get_concrete_function()
+
+    other, function = compute(1), compute(1.0625)  # of the same types and nearly the same results
+    graphs, x = [], tf.ones([1, 2], tf.bfloat16)
+    monkeypatch.setattr(constant_kernels, "_only_reads", lambda graph: graphs.append(graph) or True)
+    assert with_constant_kernels(other)(x).numpy().tolist() == [[3, 3, 3]]
+    told = constant_kernels._told(other, graphs.pop())
+
+    class WhileOther:
+        """Another thread calls what it told for the first time."""
+
+        def __getattr__(self, name):
+            return getattr(function, name)
+
+        def __call__(self, *args, **kwargs):
+            results = function(*args, **kwargs)
+            if told:
+                with constant_kernels.as_they_are():
+                    told(x)
+            return results
+
+    constant = constant_kernels.ConstantKernels(WhileOther())
+    first, second = constant(x).numpy(), constant(x).numpy()
+    assert (told is not None) == (constant.made is not None) == is_multiplied()
+    np.testing.assert_array_equal(first, second)
+
+
 def test_a_call_within_a_function(exported):
     loaded = tf.saved_model.load(exported("cased", "bfloat16").version)
     constant = with_constant_kernels(loaded.signatures["encode"])
