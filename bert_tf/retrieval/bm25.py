@@ -23,7 +23,7 @@ _UNINSTALLED = ("BM25 compares Korean text by pairs of characters, as kiwipiepy 
                 "pip install 'bert_tf[korean]' and --overwrite compare it by morphemes")
 TERMS = ("auto", "words", "morphemes", "bigrams")
 _HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7a3]")  # syllables, in NFD too
-_KANA_AND_CHINESE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+_KANA_AND_CHINESE = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 # What is divided into pairs of characters: where Hangul is split into morphemes, the others alone.
 _UNSPACED = {"bigrams": re.compile(f"[\uac00-\ud7a3{_KANA_AND_CHINESE}]+"),
              "morphemes": re.compile(f"[{_KANA_AND_CHINESE}]+")}

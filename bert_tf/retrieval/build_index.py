@@ -91,9 +91,11 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
         return kind, total
 
     found = manifest.resumed(folder, MANIFEST, BEGUN, options, paths, overwrite, verify,
-                             option="precision", made=lambda: _made(folder), ready=ready)
+                             option="precision", made=lambda: _made(folder), ready=ready,
+                             whole=False)
     if found:
-        if all(map(_is_whole, _shards(folder, found["shards"]))):
+        whole = [_is_as_stated(folder, *each) for each in found["files"].items()]
+        if all([*whole, *map(_is_whole, _shards(folder, found["shards"]))]):
             print(f"{folder}: this index is there already; nothing to do")
             return found
         files.remove(record)  # until all of it is there again
@@ -128,10 +130,19 @@ def _is_whole(path):
     Raises:
         UnavailableError: it cannot be read now.
     """
-    if not files.is_folder(path):
-        return False
+    return files.is_folder(path) and _passes(lambda: checksums.check(path), path)
+
+
+def _is_as_stated(folder, name, stated):
+    """Return whether a file of the index is as its manifest states; what it belongs to is removed
+    otherwise. Errors are those of `_is_whole`."""
+    return _passes(lambda: checksums.check_files(folder, {name: stated}),
+                   os.path.join(folder, name.partition("/")[0]))
+
+
+def _passes(check, path):
     try:
-        checksums.check(path)
+        check()
     except UnavailableError:
         raise  # it may be sound, and took long to make
     except BertTfError as error:

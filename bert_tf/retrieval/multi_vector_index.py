@@ -32,7 +32,9 @@ class StoredTokenVectors(Stored):
         """See `Stored`."""
         vectors = self._embed(passages)
         if self._code.scale is None:
-            self._code = self._code.calibrated(vectors.values)
+            # Of vectors of length 1 no component is larger than 1.
+            sample = vectors.values if len(vectors.values) else np.ones((1, 1), np.float32)
+            self._code = self._code.calibrated(sample)
         return {self._code.precision: self._code.encode(vectors.values),
                 "splits": vectors.splits}, {"scale": self._code.scale}
 

@@ -123,7 +123,7 @@ def fingerprint(options, digests=()):
     return checksums.digest_of({"options": options, "inputs": list(digests)})
 
 
-def finished(path, options, inputs=(), overwrite=False, verify=False, of=None):
+def finished(path, options, inputs=(), overwrite=False, verify=False, of=None, whole=True):
     """Return the manifest at `path` if the same stage finished there, else None.
 
     Args:
@@ -133,6 +133,7 @@ def finished(path, options, inputs=(), overwrite=False, verify=False, of=None):
         overwrite: take a different manifest for none.
         verify: read inputs above 64 MiB whole, also where size, time and samples are the same.
         of: the file that the stage makes, where it makes one; None where it fills a folder.
+        whole: whether the files that it has checksums of are to be as they were written.
 
     Raises:
         UsageError: another stage's result is there; the options that differ are named.
@@ -150,7 +151,7 @@ def finished(path, options, inputs=(), overwrite=False, verify=False, of=None):
         differ = changed_options(before, now)
         same = not differ and manifest["fingerprint"] == fingerprint(
             stated, _digests(manifest, inputs, verify))
-        if same:
+        if same and whole:
             _check_made(path, manifest)
     except BertTfError:
         if overwrite:
@@ -168,7 +169,7 @@ def finished(path, options, inputs=(), overwrite=False, verify=False, of=None):
 
 
 def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=False, *, option,
-            made, ready=lambda: None):
+            made, ready=lambda: None, whole=True):
     """Return the manifest of a stage that finished in a folder, else make the folder ready for it.
 
     What the same stage made before it was killed stays there, whatever another one made does not.
@@ -177,7 +178,7 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
         folder: path.
         record, begun: names of the manifest, which is written last, and of the file that holds
             what was begun, in the form of a manifest.
-        options, inputs, overwrite, verify: as of `finished`.
+        options, inputs, overwrite, verify, whole: as of `finished`.
         option: as of `check_own`.
         made: function without arguments that gives the names of what the stage makes in the
             folder, as far as it is there.
@@ -189,7 +190,7 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
     check_stage(folder, record, begun, option=option, made=made)
     record, begun = os.path.join(folder, record), os.path.join(folder, begun)
     files.clean_temporary(folder)
-    found = finished(record, options, inputs, overwrite, verify)
+    found = finished(record, options, inputs, overwrite, verify, whole=whole)
     if found:
         return found
     # What was begun without making anything may be replaced.

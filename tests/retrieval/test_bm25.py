@@ -51,6 +51,7 @@ def test_korean_by_morphemes_and_by_bigrams():
     assert Bm25(texts, "words").search(["서울의 강"], 1)[1].tolist() == [[-1]]
     assert Bm25(["東京は日本の首都です", "abc東京1"], "bigrams").search(
         ["日本", "abc", "東京1"], 2)[1].tolist() == [[0, -1], [1, -1], [1, 0]]
+    assert Bm25(["佐々木は走る", "佐藤の絵"]).search(["々木", "木"], 1)[1].tolist() == [[0], [-1]]
 
 
 @pytest.mark.parametrize("of_texts, of_query", [("NFC", "NFD"), ("NFD", "NFC")])

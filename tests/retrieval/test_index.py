@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -199,12 +200,29 @@ def test_damaged(tmp_path, corpus, monkeypatch):
     for verify in (None, False):
         with pytest.raises(BertTfError, match="approximate.faiss is damaged"):
             VectorIndex(str(tmp_path / "index"), verify=verify)
-    with pytest.raises(BertTfError, match="approximate.faiss .*; try --overwrite"):
-        build(tmp_path / "index", corpus, approximate=True)
-    index = build(tmp_path / "index", corpus, approximate=True, overwrite=True)
+    index = build(tmp_path / "index", corpus, None, approximate=True)  # no vector is made again
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(UsageError, match=r"pip install 'bert_tf\[search\]'"):
         VectorIndex(str(tmp_path / "index"), verify=False)
+    assert index.search_vectors(embed(QUERIES), 1)[1].shape == (30, 1)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_is_missing_or_damaged_alone_is_made_again(tmp_path, corpus, overwrite, capsys):
+    folder, made = tmp_path / "index", []
+    build(folder, corpus, approximate=True)
+    before = files_of(folder)
+    shutil.rmtree(folder / "shard-00001")
+    (folder / "shard-00002" / "checksums.json").write_text("{}")
+    (folder / "approximate.faiss").unlink()
+
+    def counting(texts):
+        made.append(len(texts))
+        return embed(texts)
+
+    index = build(folder, corpus, counting, overwrite, approximate=True)
+    assert made == [OPTIONS["shard_size"]] * 2 and files_of(folder) == before
+    assert "approximate.faiss is missing; it is made again" in capsys.readouterr().out
     assert index.search_vectors(embed(QUERIES), 1)[1].shape == (30, 1)
 
 

@@ -10,6 +10,7 @@ from folders import files_of
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.retrieval import token_vectors
 from bert_tf.retrieval.build_index import build_index
+from bert_tf.retrieval.corpus import Passage
 from bert_tf.retrieval.multi_vector_index import MultiVectorIndex, StoredTokenVectors
 from bert_tf.retrieval.sparse_index import SparseIndex, StoredWeights
 from bert_tf.retrieval.token_vectors import TokenVectors
@@ -116,6 +117,15 @@ def test_int8_of_vectors_of_tokens(tmp_path, corpus):
     np.testing.assert_allclose(scores, -np.sort(-expected)[:, :5], atol=1e-5)
     with pytest.raises(UsageError, match=f"for vectors of {WIDTH}"):
         index.rows_of(TokenVectors.of([np.ones((2, WIDTH + 1), np.float32)]))
+
+
+def test_int8_whose_first_passages_have_no_vector():
+    stored = StoredTokenVectors("int8", lambda part: vectors([each.text for each in part]))
+    none, some = [Passage("1", "none")], [Passage("2", "seine")]
+    arrays, about = stored.arrays(none)
+    assert about == {"scale": 127} and len(arrays["int8"]) == 0
+    np.testing.assert_array_equal(stored.arrays(some)[0]["int8"],
+                                  np.rint(vectors(["seine"]).values * 127))
 
 
 def test_many_queries_are_compared_a_block_at_a_time(tmp_path, corpus, monkeypatch):

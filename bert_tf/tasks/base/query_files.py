@@ -113,10 +113,12 @@ def read_queries(path, columns=None, form=AS_FOUND):
     meanings = _meanings(found, rows())
     if meanings is None:
         examples = attempts(rows(), functools.partial(_example, found))
-        if found.id not in _IDS_OF_QUERIES:
-            return examples
-        return _numbered(examples, attempts(rows(), functools.partial(_id, found)))
-    return _joined(attempts(rows(), functools.partial(_judged, found, meanings)))
+    else:
+        examples = _joined(attempts(rows(), functools.partial(_judged, found, meanings)))
+    of_queries = found.id in _IDS_OF_QUERIES
+    if found.id is None or columns.get("id") and not of_queries:
+        return examples
+    return _numbered(examples, attempts(rows(), functools.partial(_id, found)), of_queries)
 
 
 def find_columns(names, columns=None):
@@ -178,16 +180,17 @@ def _lines(path, form):
                 yield error
 
 
-def _numbered(examples, ids):
-    """Give the further rows of a query ids that are none of `ids`: of `q1` `q1.2`, `q1.3` …"""
+def _numbered(examples, ids, of_queries):
+    """Give further rows of an id one that is none of `ids`: of `q1` `q1.2`, `q1.3` …; ids
+    `of_queries` are only repeated by rows of the same query."""
     taken, counts = set(ids), collections.Counter()
     for example in examples:
         if not isinstance(example, BadRow):
-            query = example.id, example.query
-            counts[query] += 1
-            if counts[query] > 1:
-                while (id := f"{example.id}.{counts[query]}") in taken:
-                    counts[query] += 1
+            row = example.id, of_queries and example.query
+            counts[row] += 1
+            if counts[row] > 1:
+                while (id := f"{example.id}.{counts[row]}") in taken:
+                    counts[row] += 1
                 taken.add(id)
                 example = dataclasses.replace(example, id=id)
         yield example
@@ -266,9 +269,11 @@ def _joined(pairs):
         else:
             queries[pair[0].query].append(pair)
     for pairs in queries.values():
-        positives, negatives = (
-            dict.fromkeys(each.positives[0] for each, judgement in pairs if judgement is wanted)
-            for wanted in (True, False))
+        positives = dict.fromkeys(text for each, judgement in pairs if judgement
+                                  for text in each.positives)
+        negatives = dict.fromkeys(
+            text for each, judgement in pairs if judgement is not None
+            for text in (each.negatives if judgement else each.positives))
         if positives:
             first = next(each for each, judgement in pairs if judgement)
             yield dataclasses.replace(first, positives=tuple(positives), negatives=tuple(

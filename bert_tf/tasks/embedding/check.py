@@ -45,7 +45,7 @@ def suited_loss(options, examples, kind_of_loss=EmbeddingLoss):
     loss = kind_of_loss(**options.shared_with(kind_of_loss))
     if loss.loss is None:
         loss = dataclasses.replace(loss, loss="cosent" if kind == KINDS[0] else "in_batch")
-    _check_options(loss)
+    check_options(loss)
     _NEEDS[find_loss(loss).needs](loss, kind, examples)
     if options.crops and (kind != KINDS[2] or loss.loss != "in_batch"):
         raise UsageError(f"--crops with {kind} and --loss {loss.loss}: it is for {KINDS[2]} and "
@@ -69,12 +69,13 @@ def _check_others(loss, options, kind, examples):
                                   "no query has a negative", "different ones, or hard negatives"))
 
 
-def _check_options(loss):
+def check_options(loss):
+    """Refuse an `EmbeddingLoss` with an option that its loss does not heed, or an unknown loss."""
     known = {name for each in LOSSES.values() for name in each.heeds}
     for name in sorted(known - set(find_loss(loss).heeds)):
         if getattr(loss, name):
             heeding = [other for other, each in LOSSES.items() if name in each.heeds]
-            raise UsageError(f"--{name} with --loss {loss.loss}: it is for "
+            raise UsageError(f"--{name} with --loss {loss.loss or 'in_batch'}: it is for "
                              f"{', '.join(heeding)}; omit it")
 
 

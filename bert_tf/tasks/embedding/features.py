@@ -228,8 +228,11 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=
     for example in examples:
         if isinstance(example, BadRow):
             raise example
-    if kind_of(examples) == KINDS[0] and issubclass(model.table_class, RoleTable):
-        raise UsageError(explain(f"{examples[0].where}: {KINDS[0]} for {model.name}", KINDS[1]))
+    kind = kind_of(examples)
+    if kind == KINDS[0] and issubclass(model.table_class, RoleTable):
+        raise UsageError(explain(f"{examples[0].where}: {kind} for {model.name}", KINDS[1]))
+    if crops and kind != KINDS[2]:
+        raise UsageError(explain(f"crops={crops} of {kind}", KINDS[2]))
     features = query_features(examples, model, loss or model.training_loss,
                               crops=crops and RandomCrops(crops, seed))
     made = TaskInput(features, batch_size, seed, False, model.config.padding_id, epochs=epochs)

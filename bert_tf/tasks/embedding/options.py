@@ -6,6 +6,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.options import ABOVE_0, POSITIVE, Options, option
 
 SIMILARITIES = ("cosine", "dot")
+SCORE_LOSSES = ("in_batch", "margin_mse")  # those of scores alone
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,3 +56,27 @@ class EmbeddingLoss(Options):
                 "a weight for each width"))
         if widths and len(set(widths)) < len(widths):
             raise UsageError(explain(f"matryoshka_widths={widths}", "different widths"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreLoss(EmbeddingLoss):
+    """Base of the losses of models whose texts have no vector of their own, but scores.
+
+    The scale is 1 where none is given.
+
+    Raises:
+        UsageError: another similarity, a loss that is not of scores, or widths of vectors.
+    """
+
+    OF = ""  # what there is of a text, for messages
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.similarity not in (None, "dot"):
+            raise UsageError(explain(f"similarity={self.similarity!r} of {self.OF}", "dot"))
+        if self.loss not in (None, *SCORE_LOSSES):
+            raise UsageError(explain(f"--loss {self.loss} of {self.OF}",
+                                     " or ".join(SCORE_LOSSES)))
+        if self.matryoshka_widths:
+            raise UsageError(f"matryoshka_widths of {self.OF}; omit it")
+        object.__setattr__(self, "similarity", "dot")

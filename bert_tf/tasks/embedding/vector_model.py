@@ -11,8 +11,9 @@ from bert_tf.tasks.base.ranks import Ranks, beside
 from bert_tf.tasks.base.takes_text import text_tensors
 from bert_tf.tasks.base.text_model import TextModel
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.check import check_options
 from bert_tf.tasks.embedding.features import TextTable
-from bert_tf.tasks.embedding.losses.table import compute_loss, find_loss
+from bert_tf.tasks.embedding.losses.table import compute_loss
 from bert_tf.tasks.embedding.losses.vector_batch import VectorBatch
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 
@@ -50,10 +51,9 @@ class VectorModel(Ranks, TextModel):
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """See Keras; `loss` may also be an `EmbeddingLoss`, without one it is `training_loss`."""
         if isinstance(loss, EmbeddingLoss):
-            if not isinstance(loss, self.loss_class):
-                raise UsageError(explain(f"{loss!r} for {self.name}",
-                                         f"a {self.loss_class.__name__}"))
-            find_loss(loss)
+            if type(loss) is not self.loss_class:
+                raise UsageError(explain(f"{loss!r} for {self.name}", self.loss_class.__name__))
+            check_options(loss)
             self.training_loss, loss = loss, None
         super().compile(optimizer, loss, **kwargs)
 

@@ -46,6 +46,7 @@ TRIPLET = [("a", ("b",), ("c",), None)]
     ("a.tsv", "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tx\ty\n1\tc\td\n", PAIR),
     ("a.tsv", "question\tsentence\tlabel\na\tb\tentailment\nc\te\tnot_entailment\nc\td\t"
               "entailment\n", PAIR),
+    ("a.jsonl", '{"query": "a", "positive": "b", "negative": "c", "label": "entailment"}', TRIPLET),
     ("a.txt", "a\n\nb\tc\n", [("a", (), (), None), ("b\tc", (), (), None)]),
     ("a.csv", "text,label\na,1\n", [("a", (), (), None)]),
     ("a.json", json.dumps({"data": [{"paragraphs": [{"context": "b", "qas": [
@@ -62,6 +63,18 @@ def test_rows_of_one_query_have_ids_of_their_own(write_file):
     dotted = write_file("b.tsv", "qid\tquery\tpositive\n1\ta\tb\n1\ta\tc\n1.2\td\te\n"
                                  "1\ta\tf\n1.2\td\tg\n")
     assert [each.id for each in read_queries(dotted)] == ["1", "1.3", "1.2", "1.4", "1.2.2"]
+
+
+def test_ids_that_come_again_in_a_column_that_was_found(write_file):
+    """As in KorSTS, whose ids begin anew with every part of it."""
+    path = write_file("a.tsv", "genre\tid\tscore\tsentence1\tsentence2\nnews\t7\t1\ta\tb\n"
+                               "forum\t7\t2\tc\td\n")
+    assert [each.id for each in read_queries(path)] == ["7", "7.2"]
+    assert [each.id for each in read_queries(path, {"id": "id"})] == ["7", "7"]  # as asked for
+    judged = write_file("b.jsonl", "".join(json.dumps(
+        {"id": 7, "premise": text, "hypothesis": "x", "label": "entailment"}) for text in "ab"
+        ).replace("}{", "}\n{"))
+    assert [each.id for each in read_queries(judged)] == ["7", "7.2"]
 
 
 def test_columns_by_number_and_by_name(write_file):

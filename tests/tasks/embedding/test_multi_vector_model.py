@@ -165,7 +165,7 @@ def test_it_learns_from_queries_and_their_texts(padding_free):
                 for number, (query, positive) in enumerate(["ab", "cd", "ef", "gh"])]
     model = make()
     model.backbone.padding_free = padding_free
-    with pytest.raises(UsageError, match="expected a MultiVectorLoss"):
+    with pytest.raises(UsageError, match="expected MultiVectorLoss"):
         model.compile("adam", bert_tf.EmbeddingLoss())
     model.compile("adam", bert_tf.MultiVectorLoss())
     first, then = (model.fit(bert_tf.query_batches(examples, model, 4, seed=1, epochs=8),

@@ -135,7 +135,7 @@ def test_it_learns_from_queries_and_their_texts():
     examples = [QueryExample(str(number), query, (positive,))
                 for number, (query, positive) in enumerate(["ab", "cd", "ef", "gh"])]
     model = make()
-    with pytest.raises(UsageError, match="expected a SparseLoss"):
+    with pytest.raises(UsageError, match="expected SparseLoss"):
         model.compile("adam", bert_tf.EmbeddingLoss())
     model.compile("adam", bert_tf.SparseLoss(query_flops=0.1))
     first, then = (model.fit(bert_tf.query_batches(examples, model, 4, seed=1, epochs=8),

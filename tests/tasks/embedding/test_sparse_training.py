@@ -38,6 +38,8 @@ def test_texts_are_compared_by_scalar_products():
     assert SparseLoss(similarity=None).similarity == "dot"
     with pytest.raises(UsageError, match="similarity='cosine'"):
         SparseLoss(similarity="cosine")
+    with pytest.raises(UsageError, match="matryoshka_widths of weights of tokens"):
+        SparseLoss(matryoshka_widths=(8,))
 
 
 def test_ranks_by_sparse_products_are_those_by_dense_ones():

@@ -216,6 +216,19 @@ def test_spans_of_texts_are_rows():
         assert all(spans <= set(positives[number + at]) for at in range(3))
 
 
+def test_spans_of_queries_that_have_positives_are_refused():
+    with pytest.raises(UsageError, match="crops=3 of queries with positives; expected texts alone"):
+        bert_tf.query_batches(queries(4), make(), 2, seed=1, crops=3)
+
+
+@pytest.mark.parametrize("loss, message", [
+    (bert_tf.SparseLoss(), "expected EmbeddingLoss"),
+    (EmbeddingLoss(loss="triplet", two_sided=True), "--two_sided with --loss triplet")])
+def test_a_loss_of_another_model_or_with_options_that_it_does_not_heed(loss, message):
+    with pytest.raises(UsageError, match=message):
+        make().compile("adam", loss)
+
+
 @pytest.mark.long
 def test_plain_keras_learns_from_spans_of_texts():
     model = make()

@@ -2,11 +2,8 @@
 
 import dataclasses
 
-from bert_tf.errors import UsageError, explain
 from bert_tf.options import NATURAL, POSITIVE, Options, option
-from bert_tf.tasks.embedding.options import EmbeddingLoss
-
-LOSSES = ("in_batch", "margin_mse")  # those of scores alone
+from bert_tf.tasks.embedding.options import EmbeddingLoss, ScoreLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,23 +28,11 @@ class LateInteractionOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MultiVectorLoss(EmbeddingLoss):
+class MultiVectorLoss(ScoreLoss):
     """How a `MultiVectorEmbedder` is trained; its `compile` takes one as its loss, too.
 
-    Texts are compared by MaxSim, whose scale is 1 where none is given: a sum over the query's
-    tokens is not confined to -1 to 1.
-
-    Raises:
-        UsageError: another similarity, a loss that is not of scores, or widths of vectors.
+    Texts are compared by MaxSim, a sum over the query's tokens, which is not confined to -1 to 1.
+    Errors are those of `ScoreLoss`.
     """
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.similarity not in (None, "dot"):
-            raise UsageError(explain(f"similarity={self.similarity!r} of vectors of tokens", "dot"))
-        if self.loss not in (None, *LOSSES):
-            raise UsageError(explain(f"--loss {self.loss} of vectors of tokens",
-                                     " or ".join(LOSSES)))
-        if self.matryoshka_widths:
-            raise UsageError("matryoshka_widths of vectors of tokens; omit it")
-        object.__setattr__(self, "similarity", "dot")
+    OF = "vectors of tokens"

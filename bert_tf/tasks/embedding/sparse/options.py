@@ -2,11 +2,8 @@
 
 import dataclasses
 
-from bert_tf.errors import UsageError, explain
 from bert_tf.options import NOT_NEGATIVE, Options, option
-from bert_tf.tasks.embedding.options import EmbeddingLoss
-
-LOSSES = ("in_batch", "margin_mse")  # those of scalar products
+from bert_tf.tasks.embedding.options import ScoreLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,20 +22,10 @@ class SparsityOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SparseLoss(EmbeddingLoss, SparsityOptions):
+class SparseLoss(ScoreLoss, SparsityOptions):
     """How a `SparseEmbedder` is trained; its `compile` takes one as its loss, too.
 
-    Texts are compared by scalar products, whose scale is 1 where none is given.
-
-    Raises:
-        UsageError: another similarity, or a loss that is not of scalar products.
+    Texts are compared by scalar products. Errors are those of `ScoreLoss`.
     """
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.similarity not in (None, "dot"):
-            raise UsageError(explain(f"similarity={self.similarity!r} of weights of tokens", "dot"))
-        if self.loss not in (None, *LOSSES):
-            raise UsageError(explain(f"--loss {self.loss} of weights of tokens",
-                                     " or ".join(LOSSES)))
-        object.__setattr__(self, "similarity", "dot")
+    OF = "weights of tokens"
