@@ -46,7 +46,8 @@ class BaseTokenizer(tf.Module):
         """Ids of the tokens of each text.
 
         Args:
-            text: string `[n]`; what is not UTF-8 becomes U+FFFD.
+            text: string `[n]`; what is not UTF-8 becomes U+FFFD. With `pretokenize` as
+                `bert_tf.analyse` splits it.
             allow_special: take `[MASK]` and the other special tokens written in the text for what
                 they name; else they are text like any other.
 
