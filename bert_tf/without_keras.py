@@ -4,6 +4,7 @@
 takes two fifths of the time until a process can begin.
 """
 
+import gc
 import importlib
 import sys
 import types
@@ -15,7 +16,8 @@ def import_without_keras(*names):
     """Import modules as if Keras were not installed; whoever imports it later finds it.
 
     Only for processes of our own: `tensorflow.keras` is no module there, `tensorflow_text.keras` is
-    empty. Where Keras or TensorFlow is imported already, nothing is kept out.
+    empty, and what is imported is never looked through for garbage, which takes a seventh of the
+    time. Where Keras or TensorFlow is imported already, nothing is kept out.
 
     Args:
         names: `tensorflow`, and after it perhaps `tensorflow_text`.
@@ -28,9 +30,14 @@ def import_without_keras(*names):
         sys.modules.update(out)
     else:
         out = ()
+    collects = gc.isenabled()
+    gc.disable()
     try:
         for name in names:
             importlib.import_module(name)
     finally:
         for name in out:
             del sys.modules[name]
+        gc.freeze()
+        if collects:
+            gc.enable()
