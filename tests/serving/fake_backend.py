@@ -35,7 +35,9 @@ def model(name, signatures=(), **description):
 EMBEDDER = model("embedder", task="embedder", prompts={"query": "query: "})
 RANKER = model("ranker", {"rank": ("query", "passage"), "predict": ("text_a", "text_b")},
                pair=True, problem="regression", labels=["relevance"])
-LATE = model("late", {"rank": ("query", "passage"), "query_vectors": _TEXT})
+LATE = model("late", {"rank": ("query", "passage"), "query_vectors": _TEXT}, roles={
+    "query": {"seq_length": 6, "prompt": "q ", "special_tokens": 2},
+    "passage": {"seq_length": WINDOW, "prompt": "", "special_tokens": 3}})
 MOODS = model("moods", {"predict": _TEXT}, labels=["sad", "glad", "calm"], problem="single_label")
 PAIRS = model("pairs", {"predict": ("text_a", "text_b")}, labels=["no", "yes"], pair=True,
               problem="multi_label")

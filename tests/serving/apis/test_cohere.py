@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from fake_backend import RANKER, FakeBackend, serving
+from fake_backend import LATE, RANKER, FakeBackend, serving
 from scipy import special
 
 from bert_tf.serving.apis import cohere, tei
@@ -28,6 +28,26 @@ def test_version_2(post, backend):
     _, body = post("/v2/rerank", model="ranker", query=QUERY, documents=DOCUMENTS, top_n=1)
     assert [row["index"] for row in body["results"]] == [2]
     assert backend.counted == [("ranker", "rerank", "OK")] * 2
+
+
+def test_a_query_and_a_document_that_are_read_apart_are_counted_apart():
+    old = dataclasses.replace(LATE, name="old", description={"seq_length": 8})
+    backend = FakeBackend(LATE, old)
+    with serving(backend) as client:
+        def ask(query, document, model="late", **options):
+            answer = client.post("/v2/rerank", json={
+                "model": model, "query": " ".join("a" * query),
+                "documents": ["b", " ".join("b" * document)], **options})
+            body = answer.json()
+            return body["meta"]["tokens"]["input_tokens"] if answer.is_success else body["message"]
+
+        # Of a query three further tokens, a prompt's among them; of a document a marker's.
+        assert ask(3, 5, truncate=False) == ask(3, 5) == 6 + 4 + 6 + 8
+        assert ask(9, 9) == 6 + 4 + 6 + 8
+        assert ask(4, 5, truncate=False).startswith("query 0 has 7 tokens; the model reads 6")
+        assert ask(3, 6, truncate=False).startswith("input 1 has 9 tokens; the model reads 8")
+        assert "cannot count" in ask(3, 5, "old", truncate=False) and ask(3, 5, "old") > 0
+    backend.close()
 
 
 def test_version_1(post):
