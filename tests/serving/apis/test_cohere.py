@@ -26,8 +26,11 @@ def test_version_2(post, backend):
         # [CLS] query [SEP] document [SEP], in words of which the window has eight.
         "tokens": {"input_tokens": 7 + 8 + 8 + 5}}
     _, body = post("/v2/rerank", model="ranker", query=QUERY, documents=DOCUMENTS, top_n=1)
-    assert [row["index"] for row in body["results"]] == [2]
-    assert backend.counted == [("ranker", "rerank", "OK")] * 2
+    assert [row["index"] for row in body["results"]] == [2] and "document" not in body["results"][0]
+    _, body = post("/v2/rerank", model="ranker", query=QUERY, documents=DOCUMENTS, top_n=1,
+                   return_documents=True)  # as LiteLLM asks
+    assert body["results"][0]["document"] == {"text": DOCUMENTS[2]}
+    assert backend.counted == [("ranker", "rerank", "OK")] * 3
 
 
 def test_a_query_and_a_document_that_are_read_apart_are_counted_apart():
@@ -70,7 +73,7 @@ def test_version_1(post):
     ({"max_tokens_per_doc": 7}, "max_tokens_per_doc is 7; expected at least 8, the model's window, "
                                 "to which a query and a document are truncated"),
     ({"relevant_spans": {}}, "there is no field relevant_spans; expected model, query, documents, "
-                             "top_n, max_tokens_per_doc, priority, truncate"),
+                             "top_n, max_tokens_per_doc, priority, return_documents, truncate"),
     ({"documents": ["word " * 20], "truncate": False},
      "input 0 has 25 tokens; the model reads 8; try truncate: true"),
 ])
