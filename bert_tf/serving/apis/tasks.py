@@ -202,7 +202,9 @@ async def classify(call, rows, *, truncate=True):
     Returns: float `[N, labels]`: probabilities, of one label logits or MaxSim; and the tokens read.
     """
     about = call.about
-    if about.tasks[:1] == (RANKS,):
+    # A published model of one number does not say whether it reads pairs, and has both.
+    one_text = about.answers("predict", "text") and all(len(row) == 1 for row in rows)
+    if about.tasks[:1] == (RANKS,) and not (one_text and CLASSIFIES in about.tasks):
         names, task = ("query", "passage"), RANKS
     else:
         call.need(CLASSIFIES)

@@ -6,7 +6,17 @@ import types
 
 import numpy as np
 import pytest
-from fake_backend import EMBEDDER, LATE, MOODS, RANKER, FakeBackend, serving, unit, vector
+from fake_backend import (
+    EMBEDDER,
+    LATE,
+    MOODS,
+    NUMBER,
+    RANKER,
+    FakeBackend,
+    serving,
+    unit,
+    vector,
+)
 
 from bert_tf.serving.apis import app, tasks
 from bert_tf.serving.apis.backend import About
@@ -118,6 +128,25 @@ def test_labels(post):
     assert post("/models/pairs/predict", inputs=[["a", "b"]])[1] == [pair]
     assert post("/models/ranker/predict", inputs=["a", "a b"], raw_scores=True)[1] == [
         {"label": "relevance", "score": 1.0}]
+
+
+def test_a_published_model_of_one_number_reads_single_texts_and_pairs():
+    backend = FakeBackend(NUMBER)
+    with serving(backend) as client:
+        def post(path, **fields):
+            return client.post(path, json=fields).json()
+
+        quality = [{"label": "quality", "score": 3.0}]
+        assert post("/predict", inputs="abc", raw_scores=True) == quality
+        assert post("/predict", inputs=[["abc"], ["abc"]], raw_scores=True) == [quality] * 2
+        # As `InferenceClient.text_classification` asks.
+        hub = {"inputs": "abc", "parameters": {"function_to_apply": "none"}}
+        assert post("/models/number", **hub) == [quality]
+        assert post("/predict", inputs=["a b", "a b"], raw_scores=True)[0]["score"] == 2.0
+        assert post("/", query="a b", texts=["b"], raw_scores=True) == [{"index": 0, "score": 1.0}]
+        assert "a row of 1 texts" in post("/predict", inputs=[["abc"], ["a", "b"]])["error"]
+        assert "query is missing" in post("/", texts=["b"])["error"]
+    backend.close()
 
 
 @pytest.mark.parametrize(("path", "fields", "status", "kind", "message"), [
