@@ -285,8 +285,8 @@ def _counts(started, inputs, tokens):
 
 
 async def info(apis, name, deadline):
-    """Answer what is known of a model."""
-    about = await apis.about(name, deadline)
+    """Answer what is known of a model, with numbers and strings wherever clients want them."""
+    about, settings = await apis.about(name, deadline), apis.settings
     labels = {str(place): label for place, label in enumerate(about.labels)} or {"0": _LABEL}
     classifier = {"id2label": labels, "label2id": {
         label: int(place) for place, label in labels.items()}}
@@ -295,12 +295,13 @@ async def info(apis, name, deadline):
              {kind: {"pooling": about.pooling} if kind == EMBEDS else classifier})
     return Answer({
         "model_id": about.name, "model_sha": None, "served_model_name": about.name,
-        "model_dtype": about.description.get("dtype"),
+        "model_dtype": about.description.get("dtype") or "float32",
         "model_type": shown,
-        "max_concurrent_requests": None, "max_input_length": about.window(kind),
-        "max_batch_tokens": apis.settings.max_tokens, "max_batch_requests": None,
-        "max_client_batch_size": apis.settings.limits.rows, "auto_truncate": True,
-        "tokenization_workers": None,
+        "max_concurrent_requests": settings.max_connections,
+        "max_input_length": about.description.get("seq_length") or settings.max_tokens,
+        "max_batch_tokens": settings.max_tokens, "max_batch_requests": None,
+        "max_client_batch_size": settings.limits.rows, "auto_truncate": True,
+        "tokenization_workers": 1,
         "version": __version__, "sha": None, "docker_label": None})
 
 

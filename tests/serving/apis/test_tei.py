@@ -202,6 +202,21 @@ def test_info_and_health(served):
     assert client.get("/health").status_code == 200
 
 
+@pytest.mark.parametrize("description", [{"seq_length": 8, "long": "windows"}, {}])
+def test_info_has_numbers_and_strings_where_the_protocol_requires_them(description):
+    backend = FakeBackend(About("m", 1, {"embed": ("text",)}, description))
+    with serving(backend, max_connections=7) as client:
+        about = client.get("/info").json()
+    backend.close()
+    # `Info` of its OpenAPI, by what is `required` there.
+    for name in ("max_concurrent_requests", "max_input_length", "max_batch_tokens",
+                 "max_client_batch_size", "tokenization_workers"):
+        assert type(about[name]) is int, name
+    assert type(about["model_dtype"]) is type(about["model_id"]) is str
+    assert about["max_concurrent_requests"] == 7
+    assert about["max_input_length"] == (8 if description else 300_000)
+
+
 def test_the_health_of_a_model(served, backend, monkeypatch):
     client = served[0]
     monkeypatch.setattr(backend, "loading", ("moods",))
