@@ -17,6 +17,7 @@ To read, PATH may be a repository of the Hugging Face Hub: hf://org/name or hf:/
 """
 
 import contextlib
+import dataclasses
 import math
 import os
 import sys
@@ -47,6 +48,8 @@ def _parser():
                         help="what to write")
     parser.add_argument("--list", action="store_true",
                         help="print what of each family goes in and out, and nothing else")
+    parser.add_argument("--pair", action="store_true", help="texts come in pairs, of a published "
+                        "classifier, whose files do not say it; --to bert_tf keeps it")
     cli.add_options(parser, OverwriteOptions)
     return parser
 
@@ -79,6 +82,8 @@ def main(argv=None):
         _check_target(source, target, arguments.overwrite)
         refuse_pickle(source)
         checkpoint = read_as(source_format, source)
+        if arguments.pair:
+            checkpoint = _of_pairs(checkpoint, target_format)
         notes = (*checkpoint.notes,
                  *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
         if source_format == "hf" and find_model(source).kind == "sentence_transformers":
@@ -89,6 +94,17 @@ def main(argv=None):
         if fresh != target:
             _exchange(fresh, target)
     _report(checkpoint, notes, not_held, arguments.source, (target_format, target))
+
+
+def _of_pairs(checkpoint, target_format):
+    """Return the checkpoint of a classifier that says that it reads pairs."""
+    task, reading = checkpoint.task, checkpoint.task.get("reading") or {}
+    stated = reading.get("pair", False)  # None where the files do not say it
+    if stated is False or target_format != "bert_tf":
+        raise UsageError(explain(
+            f"--pair of a {task['task']}, --to {target_format}", "a classifier of texts whose "
+            "files do not say whether it reads pairs, --to bert_tf"))
+    return dataclasses.replace(checkpoint, task={**task, "reading": {**reading, "pair": True}})
 
 
 def _check_target(source, target, overwrite):

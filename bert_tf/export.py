@@ -103,6 +103,8 @@ class ExportConfig(EmbeddingOptions):
         None, "window in tokens, to which longer text is truncated (default: what a pre-training "
               "run trained on, else what the model reads of a text, else all its positions)",
         POSITIVE)
+    pair: bool = option(
+        False, "texts come in pairs, of a published classifier, whose files do not say it")
     top_k: int | None = option(
         None, "predictions of fill_mask for each [MASK]; likeliest tokens from which sample draws "
               "(default: 5, with --temperature or --top_p all)", POSITIVE)
@@ -174,7 +176,7 @@ def _export(config, embedding):
             else None,
             code=VectorCode(config.dimensions, config.precision), sample=_sample(model, config),
             calibration=_calibration(model, config) if config.dtype == "int8" else None,
-            max_loss=config.max_loss, max_terms=config.max_terms)
+            max_loss=config.max_loss, max_terms=config.max_terms, pair=config.pair)
     about = files.read_json(os.path.join(version, "assets.extra", EXPORT))
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:

@@ -12,6 +12,8 @@ from bert_tf.converters import hf_safetensors, keras_hub, ours
 from bert_tf.converters.formats import FORMATS
 from bert_tf.converters.tokenizer_files import plain_bert_notes
 from bert_tf.errors import BertTfError
+from bert_tf.saved_model.served_model import load_served
+from bert_tf.saved_model.signatures import signatures
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
 
@@ -211,6 +213,21 @@ def test_wrong_usage_is_one_line(arguments, message, capsys, tmp_path, monkeypat
     assert printed.err.startswith("error: ") and printed.err.count("\n") == 1
     assert message in printed.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_published_classifier_is_said_to_read_pairs(shared, tmp_path, capsys):
+    hub = shared / "reference" / "hub"
+    _run(capsys, "--from", "hf", hub / "bert_cross_encoder", "--to", "bert_tf", tmp_path / "plain")
+    for name, source in (("hf", hub / "bert_cross_encoder"), ("bert_tf", tmp_path / "plain")):
+        target = tmp_path / f"of_{name}"
+        code, _ = _run(capsys, "--from", name, source, "--to", "bert_tf", target, "--pair")
+        assert code == 0
+        assert signatures(load_served(str(target)))["predict"].inputs.keys() == {"text_a", "text_b"}
+    for source, target in (("bert_ner_cased", "bert_tf"), ("bert_cross_encoder", "hf")):
+        code, printed = _run(capsys, "--from", "hf", hub / source, "--to", target, tmp_path / "no",
+                             "--pair")
+        assert code == 2 and "; expected a classifier of texts whose files do not" in printed.err
+        assert not (tmp_path / "no").exists()
 
 
 def test_the_example_of_the_help_runs(shared, tmp_path, capsys):

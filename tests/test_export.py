@@ -75,6 +75,7 @@ def test_the_serving_config_follows_what_was_copied_and_removed(tmp_path, monkey
 
 @pytest.mark.parametrize(("arguments", "code", "message"), [
     (["--dtype", "float32"], 2, "nothing to do; expected --model, --serving_config or --check"),
+    (["--model", "demo", "--pair"], 2, "; expected a classifier of texts whose files do not say"),
     (["--model", "nowhere"], 2, "nowhere does not exist; expected a model folder"),
     (["--model", "demo", "--seq_length", "99"], 2, "seq_length=99; expected 5 to 16"),
     (["--model", "demo", "--export_dir", "file"], 1, "cannot create file"),

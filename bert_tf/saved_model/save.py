@@ -37,7 +37,7 @@ DTYPES = {"float32": 1e-4, "bfloat16": 0.1, "int8": 0.1}
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=None,
                        max_new_tokens=None, embedding=None, term_weights=None, code=None,
                        sample=None, calibration=None, max_loss=MAX_LOSS, max_terms=None,
-                       temperature=None, top_p=None):
+                       temperature=None, top_p=None, pair=False):
     """Publish a trained model as the next version of `export_dir`, for TF Serving.
 
     Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
@@ -69,6 +69,8 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             float32. Layers stay float32 until that holds.
         max_terms: tokens that `sparse` gives of a text, the heaviest; default 256.
         temperature, top_p: how `sample` draws, as of `bert_tf.generate`; default 1, of both.
+        pair: texts come in pairs, `text_a` and `text_b`, of a classifier whose files do not say
+            it, as those of published ones.
 
     Returns: the path of the new version.
 
@@ -86,7 +88,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     export_dir = export_dir_of(source.name, export_dir)
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
                          top_k, max_new_tokens, embedding, term_weights, code, sample,
-                         calibration, max_loss, max_terms, temperature, top_p)
+                         calibration, max_loss, max_terms, temperature, top_p, pair)
     with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)
         # Clients know a version by its number: none returns while its folder is there, hidden too.

@@ -15,6 +15,7 @@ from bert_tf.saved_model.int8_weights import Int8Weights
 from bert_tf.saved_model.quantize import MAX_LOSS, int8_weights
 from bert_tf.shapes import check_weights
 from bert_tf.storage import variables
+from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.signature import calibrated, served_pooling
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
@@ -50,6 +51,7 @@ class ServedModel:
     code: VectorCode = VectorCode()  # how that is stored
     int8: Int8Weights | None = None  # in place of the model's own, within `computed_with`
     int8_report: dict = dataclasses.field(default_factory=dict)  # what that loses
+    pair: bool = False  # whether the model takes pairs of texts
 
     @property
     def encoder(self):
@@ -81,11 +83,6 @@ class ServedModel:
     def objectives(self):
         """See `Objective.objectives`."""
         return getattr(self.model, "objectives", ())
-
-    @property
-    def pair(self):
-        """Whether the model takes pairs of texts."""
-        return bool(getattr(getattr(self.model, "preprocessor", None), "pair", False))
 
     @property
     def text_names(self):
@@ -168,14 +165,15 @@ def encoder_of(model):
 
 def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_new_tokens=None,
                 embedding=None, term_weights=None, code=None, sample=None, calibration=None,
-                max_loss=MAX_LOSS, max_terms=None, temperature=None, top_p=None):
+                max_loss=MAX_LOSS, max_terms=None, temperature=None, top_p=None, pair=False):
     """Read a model folder as a `ServedModel`.
 
     Args:
         model_folder: what `from_pretrained` reads. Of an ELECTRA model that has a generator the
             discriminator alone is taken.
         dtype, seq_length, top_k, max_new_tokens, embedding, term_weights, code, sample,
-            calibration, max_loss, max_terms, temperature, top_p: as of `save.export_saved_model`.
+            calibration, max_loss, max_terms, temperature, top_p, pair: as of
+            `save.export_saved_model`.
 
     Raises:
         BertTfError: a file is missing or damaged, or a weight is not finite.
@@ -239,12 +237,23 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_
     served = ServedModel(model, tokenizer, seq_length, top_k, float(temperature), float(top_p),
                          max_new_tokens, max_terms, tuple(notes),
                          served_pooling(model, tokenizer, embedding, term_weights),
-                         code or VectorCode())
+                         code or VectorCode(), pair=_takes_pairs(model, tokenizer, pair))
     served = dataclasses.replace(served, code=calibrated(served, sample))
     if dtype != "int8":
         return served
     weights, report = int8_weights(served, calibration, max_loss)
     return dataclasses.replace(served, int8=weights, int8_report=report)
+
+
+def _takes_pairs(model, tokenizer, pair):
+    """Return whether texts come in pairs: what the model's files say, or `pair` if they do not."""
+    stated = getattr(getattr(model, "preprocessor", None), "pair", None)
+    if pair and not stated and (
+            stated is False or tokenizer is None or not isinstance(model, Classifier)):
+        raise UsageError(explain(
+            f"pair=True of a {model.saved_as}" + " of single texts" * (stated is False),
+            "a classifier of texts whose files do not say whether it reads pairs"))
+    return bool(pair or stated)
 
 
 def _check(model, tokenizer, model_folder, seq_length, max_new_tokens):

@@ -85,7 +85,8 @@ def description(served):
         `strip_accents`, which the graph does, `mask_token` (None where no text is taken), `dtype`
         that the graph computes in, `seq_length` of the window, `long` (what becomes of longer
         texts, as of `TextPreprocessor`), `text_tokens` and `pair_tokens` (the special tokens of a
-        text and of a pair, or the tokens of its template), `prompts` of an embedder, `top_k`,
+        text and of a pair, or the tokens of its template), `prompts` of an embedder, `roles` (how
+        late interaction reads a query and a passage, as of `RoleReader.described`), `top_k`,
         `temperature`, `top_p`, `max_new_tokens`, `max_terms`, the options of `embedding` (of
         `VectorPooling`, and of a `VectorCode` where vectors are stored small), and `results`: by
         signature what its outputs mean, see `Signature.results`.
@@ -104,8 +105,8 @@ def description(served):
         "text_tokens": tokenizer and tokenizer.vocabulary.num_special(),
         "pair_tokens": tokenizer and getattr(preprocessor, "num_special",
                                              tokenizer.vocabulary.num_special)(2),
-        "prompts": getattr(model, "prompts", {}), "top_k": served.top_k,
-        "temperature": served.temperature, "top_p": served.top_p,
+        "prompts": getattr(model, "prompts", {}), "roles": getattr(model, "roles", {}),
+        "top_k": served.top_k, "temperature": served.temperature, "top_p": served.top_p,
         "max_new_tokens": served.max_new_tokens, "max_terms": served.max_terms,
         "embedding": {**served.pooling.options(), **served.code.options()},
         "results": {name: signature.results for name, signature in signatures(served).items()

@@ -4,14 +4,16 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_tf
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.embedder import loaded
-from bert_tf.errors import NoTextError
+from bert_tf.errors import NoTextError, UsageError
 from bert_tf.saved_model.served_model import load_served
-from bert_tf.saved_model.signatures import signatures
+from bert_tf.saved_model.signatures import description, signatures
 from bert_tf.tokenization.load import load_tokenizer
 
 CROSS_ENCODER, TAGGER = "bert_cross_encoder", "bert_ner_cased"
@@ -46,6 +48,19 @@ def test_keras_reranking_and_serving_read_the_same(folder, tmp_path):
     # No file says whether it is about pairs: both are answered.
     assert {"predict", "rank"} <= signatures(served).keys()
     assert served.text_names == ("text",)
+    pairs = load_served(str(tmp_path / "ours"), pair=True)
+    texts = {"text_a": tf.constant(["a b", "c"]), "text_b": tf.constant(["c d", "a"])}
+    predict, rank = (signatures(pairs)[name] for name in ("predict", "rank"))
+    assert predict.inputs.keys() == texts.keys() and description(pairs)["pair"]
+    np.testing.assert_allclose(
+        predict.function(pairs, **texts)["score"],
+        served.model.scores(*([text.decode() for text in column.numpy()]
+                              for column in texts.values())), atol=1e-5)
+    assert rank.inputs.keys() == {"query", "passage"}
+    served.model.preprocessor.pair = False
+    served.model.save_pretrained(str(tmp_path / "single"))
+    with pytest.raises(UsageError, match="pair=True of a classifier of single texts; expected"):
+        load_served(str(tmp_path / "single"), pair=True)
     assert served.model.preprocessor.seq_length == 24
     hf_safetensors.write(checkpoint, str(tmp_path / "back"))
     assert hf_safetensors.read(str(tmp_path / "back")).task == checkpoint.task

@@ -35,7 +35,12 @@ def model(name, signatures=(), **description):
 EMBEDDER = model("embedder", task="embedder", prompts={"query": "query: "})
 RANKER = model("ranker", {"rank": ("query", "passage"), "predict": ("text_a", "text_b")},
                pair=True, problem="regression", labels=["relevance"])
-LATE = model("late", {"rank": ("query", "passage"), "query_vectors": _TEXT})
+LATE = model("late", {"rank": ("query", "passage"), "query_vectors": _TEXT}, roles={
+    "query": {"seq_length": 6, "prompt": "q ", "special_tokens": 2},
+    "passage": {"seq_length": WINDOW, "prompt": "", "special_tokens": 3}})
+# A published model of one number: nothing says whether it reads pairs.
+NUMBER = model("number", {"rank": ("query", "passage"), "predict": _TEXT}, pair=False,
+               problem="regression", labels=["quality"])
 MOODS = model("moods", {"predict": _TEXT}, labels=["sad", "glad", "calm"], problem="single_label")
 PAIRS = model("pairs", {"predict": ("text_a", "text_b")}, labels=["no", "yes"], pair=True,
               problem="multi_label")
@@ -74,7 +79,9 @@ class FakeBackend:
         if self.problem:
             raise self.problem
         return {output: values for signature in signatures
-                for output, values in answer(signature, **inputs).items()}
+                for output, values in answer(
+                    "score" if signature == "predict" and about.is_regression else signature,
+                    **inputs).items()}
 
     async def decode(self, function, data, *arguments, deadline=None):
         return await self._decoder.run(function, data, *arguments, LIMITS, deadline=deadline)
@@ -119,6 +126,8 @@ def answer(signature, **inputs):
                                      passage in zip(inputs["query"], inputs["passage"],
                                                     strict=True)])}
     texts = inputs.get("text") or inputs["text_a"]
+    if signature == "score":  # `predict` of a regression
+        return {"score": np.float32([len(text) for text in texts])}
     columns = 3 if "text" in inputs else 2
     return {"probabilities": np.stack([np.float32([0.25, 0.5, 0.25][:columns])] * len(texts))}
 

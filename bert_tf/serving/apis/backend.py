@@ -7,6 +7,8 @@ from typing import Protocol
 from bert_tf.retrieval.codes import VectorCode
 
 EMBEDS, RANKS, CLASSIFIES, WEIGHS = "embedding", "reranker", "classifier", "sparse"
+QUERY_VECTORS = "query_vectors"  # the signature of late interaction
+_SPECIAL = (("text_tokens", 2), ("pair_tokens", 3))  # around a text and a pair, if not stated
 
 
 class Backend(Protocol):
@@ -100,6 +102,22 @@ class About:
         read in windows, which is done only for what the model was trained for."""
         in_windows = self.description.get("long") == "windows" and self.tasks[:1] == (task,)
         return None if in_windows else self.description.get("seq_length")
+
+    @property
+    def reads_apart(self):
+        """Whether `rank` reads query and passage each for itself: late interaction."""
+        return self.answers(QUERY_VECTORS, "text")
+
+    @property
+    def roles(self):
+        """How it reads them then, as of `RoleReader.described`, by name; {} where not stated."""
+        return self.description.get("roles") or {}
+
+    def special(self, texts):
+        """Tokens that stand around one text, or around and between two."""
+        name, usual = _SPECIAL[texts - 1]
+        stated = self.description.get(name)
+        return usual if stated is None else stated
 
     @property
     def prompts(self):

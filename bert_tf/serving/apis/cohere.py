@@ -16,7 +16,9 @@ from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.apis.route import Answer, Route
 from bert_tf.serving.wire.rest_text import dump
 
-_KNOWN = ("model", "query", "documents", "top_n", "max_tokens_per_doc", "priority", "truncate")
+# `return_documents` is of version 1; LiteLLM sends it to both.
+_KNOWN = ("model", "query", "documents", "top_n", "max_tokens_per_doc", "priority",
+          "return_documents", "truncate")
 _KNOWN_V1 = ("model", "query", "documents", "top_n", "max_chunks_per_doc", "rank_fields",
              "return_documents", "truncate")
 _UNIT = 100  # documents of a search unit
@@ -41,8 +43,8 @@ def read_v2(body, packed, limits):
     fields.get("priority", int, "a whole number", None)
     documents = fields.texts("documents", empty=True)
     return Rerank(fields.text("model"), fields.beside("query", documents), documents,
-                  fields.number("top_n"), False, fields.number("max_tokens_per_doc"),
-                  fields.flag("truncate", True), "2")
+                  fields.number("top_n"), fields.flag("return_documents", False),
+                  fields.number("max_tokens_per_doc"), fields.flag("truncate", True), "2")
 
 
 def read_v1(body, packed, limits):

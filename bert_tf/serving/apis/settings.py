@@ -19,6 +19,7 @@ class ApiSettings:
         timeout: seconds from a request to 504; 0 for none.
         max_tokens: of a request.
         cors: whether pages of other origins may ask.
+        max_connections: of the server at the same time.
     """
 
     apis: tuple = ()
@@ -26,3 +27,4 @@ class ApiSettings:
     timeout: float = 30.0
     max_tokens: int = MAX_TOKENS
     cors: bool = False
+    max_connections: int = 1000

@@ -6,16 +6,22 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.retrieval.codes import VectorCode
-from bert_tf.serving.apis.backend import CLASSIFIES, EMBEDS, RANKS, WEIGHS, About, Backend
+from bert_tf.serving.apis.backend import (
+    CLASSIFIES,
+    EMBEDS,
+    QUERY_VECTORS,
+    RANKS,
+    WEIGHS,
+    About,
+    Backend,
+)
 from bert_tf.serving.apis.morphemes import analysed
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
 
 _COUNTS = "count_tokens"  # the signature that counts
-_QUERY_VECTORS = "query_vectors"  # that of late interaction
 _ID_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
-_SPECIAL = 2  # tokens that stand around a single text
 _SIGNATURES = {EMBEDS: "embed", RANKS: "rank", CLASSIFIES: "predict", WEIGHS: "sparse"}
 _CANNOT = {EMBEDS: "no_vectors", RANKS: "no_ranks", CLASSIFIES: "no_labels",
            WEIGHS: "no_weights"}
@@ -138,11 +144,11 @@ async def _of_ids(call, signature, rows, truncate):
     sizes = [len(row) for row in rows]
     if not truncate:
         _check_long(sizes, window)
-    tokens = _check_all(call, sizes, window)
+    tokens = _check_all(call, _read([sizes], [window]))
     # Rows of one length, whatever is asked for at the same time: batches are made of them.
     longest = window or max(sizes)
     if window is None:
-        _check_all(call, [longest] * len(rows), None)
+        _check_all(call, longest * len(rows))
     ids, mask = np.zeros([2, len(rows), longest], np.int32)
     for place, row in enumerate(rows):
         row = row[:longest]
@@ -196,7 +202,9 @@ async def classify(call, rows, *, truncate=True):
     Returns: float `[N, labels]`: probabilities, of one label logits or MaxSim; and the tokens read.
     """
     about = call.about
-    if about.tasks[:1] == (RANKS,):
+    # A published model of one number does not say whether it reads pairs, and has both.
+    one_text = about.answers("predict", "text") and all(len(row) == 1 for row in rows)
+    if about.tasks[:1] == (RANKS,) and not (one_text and CLASSIFIES in about.tasks):
         names, task = ("query", "passage"), RANKS
     else:
         call.need(CLASSIFIES)
@@ -219,10 +227,10 @@ async def from_0_to_1(call, scores, queries):
         scores: float `[N, …]`.
         queries: N str, or one for all.
     """
-    if not call.about.answers(_QUERY_VECTORS, "text"):
+    if not call.about.reads_apart:
         return 0.5 * (1 + np.tanh(0.5 * scores))
     texts = list(dict.fromkeys(queries))
-    outputs = await call.run(_QUERY_VECTORS, **await analysed(
+    outputs = await call.run(QUERY_VECTORS, **await analysed(
         call.about, {"text": texts}, call.deadline))
     counts = dict(zip(texts, outputs["num_vectors"].tolist(), strict=True))
     return np.clip((scores.T / np.maximum(1, [counts[query] for query in queries])).T, 0, 1)
@@ -234,55 +242,77 @@ async def _counted(call, task, columns, truncate):
     They are counted before it runs where the request may be refused for them, else beside it. An
     export that cannot count them gives 0.
     """
-    signature, rows = _SIGNATURES[task], len(next(iter(columns.values())))
-    window, can_count = call.about.window(task), call.about.answers(_COUNTS, "text")
-    if not (can_count or truncate):
-        raise refusal("cannot_count", Kind.FIELD, "truncate", name=call.about.name)
-    columns = await analysed(call.about, columns, call.deadline)
+    about, signature, rows = call.about, _SIGNATURES[task], len(next(iter(columns.values())))
+    can_count = about.answers(_COUNTS, "text")
+    known = can_count and (len(columns) == 1 or about.roles or not about.reads_apart)
+    if not (known or truncate):
+        raise refusal("cannot_count", Kind.FIELD, "truncate", name=about.name)
+    columns = await analysed(about, columns, call.deadline)
     if not can_count:
         return await call.run(signature, **columns), 0
-    if not truncate or window is None or rows * window > call.max_tokens:
-        sizes = await _token_counts(call, columns)
+    sequences = _sequences(about, task, columns)
+    windows = [each.window for each in sequences]
+    if not truncate or None in windows or rows * sum(windows) > call.max_tokens:
+        sizes = await _token_counts(call, sequences)
         if not truncate:
-            _check_long(sizes, window)
-        tokens = _check_all(call, sizes, window)
+            for each, of_each in zip(sequences, sizes, strict=True):
+                _check_long(of_each, each.window, each.name)
+        tokens = _check_all(call, _read(sizes, windows))
         return await call.run(signature, **columns), tokens
     if len(columns) == 1:
         outputs = await call.run(signature, _COUNTS, **columns)
-        return outputs, sum(_read(outputs["num_tokens"].tolist(), window))
+        return outputs, _read([outputs["num_tokens"].tolist()], windows)
     outputs, sizes = await asyncio.gather(call.run(signature, **columns),
-                                          _token_counts(call, columns))
-    return outputs, sum(_read(sizes, window))
+                                          _token_counts(call, sequences))
+    return outputs, _read(sizes, windows)
 
 
-async def _token_counts(call, columns):
-    """The tokens of each row, none truncated, with the special ones."""
-    texts = list(dict.fromkeys(text for column in columns.values() for text in column))
-    outputs = await call.run(_COUNTS, text=texts)
-    counts = dict(zip(texts, outputs["num_tokens"].tolist(), strict=True))
-    rows = zip(*columns.values(), strict=True)
-    if len(columns) == 1:
-        return [counts[text] for text, in rows]
-    pair, text = (usual if call.about.description.get(name) is None
-                  else call.about.description[name]
-                  for name, usual in (("pair_tokens", _SPECIAL + 1), ("text_tokens", _SPECIAL)))
-    return [counts[one] + counts[other] + pair - 2 * text for one, other in rows]
+class _Sequence(NamedTuple):
+    """What a model reads as one of each row: `columns` of N texts with so many `special` tokens."""
+
+    name: str
+    window: int | None
+    columns: list
+    special: int
 
 
-def _read(sizes, window):
-    return sizes if window is None else [min(size, window) for size in sizes]
+def _sequences(about, task, columns):
+    """The `_Sequence`s of a task, one unless query and passage are read apart."""
+    window = about.window(task)
+    if len(columns) == 2 and about.reads_apart:
+        usual = {"seq_length": window, "special_tokens": about.special(1), "prompt": ""}
+        roles = {name: about.roles.get(name, usual) for name in columns}
+        return [_Sequence("query" if name == "query" else "input", role["seq_length"],
+                          [[type(text)(role["prompt"] + text) for text in columns[name]]],
+                          role["special_tokens"]) for name, role in roles.items()]
+    return [_Sequence("input", window, [*columns.values()], about.special(len(columns)))]
 
 
-def _check_long(sizes, window):
+async def _token_counts(call, sequences):
+    """The tokens of each row of each sequence, none truncated, with the special ones."""
+    texts = list(dict.fromkeys(text for each in sequences for column in each.columns
+                               for text in column))
+    found = (await call.run(_COUNTS, text=texts))["num_tokens"] - call.about.special(1)
+    counts = dict(zip(texts, found.tolist(), strict=True))
+    return [[sum(map(counts.get, row)) + each.special for row in zip(*each.columns, strict=True)]
+            for each in sequences]
+
+
+def _read(sizes, windows):
+    """The tokens that are read of sequences, the sizes of whose rows are lists."""
+    return sum(size if window is None else min(size, window)
+               for of_each, window in zip(sizes, windows, strict=True) for size in of_each)
+
+
+def _check_long(sizes, window, name="input"):
     for place, size in enumerate(sizes):
         if window is not None and size > window:
-            raise refusal("too_long", Kind.TOO_LONG, "input", place=place, given=size,
+            raise refusal("too_long", Kind.TOO_LONG, "input", text=f"{name} {place}", given=size,
                           wanted=window)
 
 
-def _check_all(call, sizes, window):
-    """The tokens that are read of a request; too many are refused."""
-    tokens = sum(_read(sizes, window))
+def _check_all(call, tokens):
+    """The number of tokens that are read of a request; too many are refused."""
     if tokens > call.max_tokens:
         raise refusal("too_many_tokens", Kind.TOO_LONG, "input", given=tokens,
                       wanted=call.max_tokens)

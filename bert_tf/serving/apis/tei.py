@@ -164,7 +164,10 @@ async def similarity(call, asked):
 
 def read_rerank(body, packed, limits):
     """The `Rerank` of a body."""
-    fields = Fields(body, packed, limits)
+    return _rerank(Fields(body, packed, limits))
+
+
+def _rerank(fields):
     texts = fields.texts("texts", empty=True)
     return Rerank(fields.beside("query", texts), texts, _truncate(fields),
                   fields.flag("raw_scores", False), fields.flag("return_text", False))
@@ -247,9 +250,26 @@ async def for_embedder(call, asked):
     return await (embed if type(asked) is Embed else similarity)(call, asked)
 
 
+def read_for_reranker(body, packed, limits):
+    """What a reranker is asked: a `Rerank`, or, of a model that gives single texts a number too, a
+    `Predict` of a body with `inputs` and no `query`."""
+    fields = Fields(body, packed, limits)
+    has_query, has_inputs = (fields.get(name, None, "", None) is not None
+                             for name in ("query", "inputs"))
+    return (_for_classifier if has_inputs and not has_query else _rerank)(fields)
+
+
+async def for_reranker(call, asked):
+    """Answer what `read_for_reranker` gave."""
+    return await (rerank if type(asked) is Rerank else predict)(call, asked)
+
+
 def read_for_classifier(body, packed, limits):
     """What `InferenceClient` asks a classifier: a `Predict` with its parameters."""
-    fields = Fields(body, packed, limits)
+    return _for_classifier(Fields(body, packed, limits))
+
+
+def _for_classifier(fields):
     parameters = fields.part("parameters")
     function = parameters.choice("function_to_apply", (None, "softmax", "sigmoid", "none"), None)
     return _predict(fields)._replace(top_k=parameters.number("top_k"), function=function,
@@ -265,8 +285,8 @@ def _counts(started, inputs, tokens):
 
 
 async def info(apis, name, deadline):
-    """Answer what is known of a model."""
-    about = await apis.about(name, deadline)
+    """Answer what is known of a model, with numbers and strings wherever clients want them."""
+    about, settings = await apis.about(name, deadline), apis.settings
     labels = {str(place): label for place, label in enumerate(about.labels)} or {"0": _LABEL}
     classifier = {"id2label": labels, "label2id": {
         label: int(place) for place, label in labels.items()}}
@@ -275,12 +295,13 @@ async def info(apis, name, deadline):
              {kind: {"pooling": about.pooling} if kind == EMBEDS else classifier})
     return Answer({
         "model_id": about.name, "model_sha": None, "served_model_name": about.name,
-        "model_dtype": about.description.get("dtype"),
+        "model_dtype": about.description.get("dtype") or "float32",
         "model_type": shown,
-        "max_concurrent_requests": None, "max_input_length": about.window(kind),
-        "max_batch_tokens": apis.settings.max_tokens, "max_batch_requests": None,
-        "max_client_batch_size": apis.settings.limits.rows, "auto_truncate": True,
-        "tokenization_workers": None,
+        "max_concurrent_requests": settings.max_connections,
+        "max_input_length": about.description.get("seq_length") or settings.max_tokens,
+        "max_batch_tokens": settings.max_tokens, "max_batch_requests": None,
+        "max_client_batch_size": settings.limits.rows, "auto_truncate": True,
+        "tokenization_workers": 1,
         "version": __version__, "sha": None, "docker_label": None})
 
 
@@ -304,15 +325,15 @@ def refused(problem):
     return status, dump({"error": problem.message, "error_type": name})
 
 
-_RERANK = Route("rerank", read_rerank, rerank, RANKS)
 _WEIGH = Route("embed_sparse", read_weigh, weigh, WEIGHS)
 OF_MODEL = True
 ROUTES = {
     ("POST", "/embed"): Route("embed", read_embed, embed, EMBEDS),
     ("POST", "/embed_sparse"): _WEIGH,
-    ("POST", "/rerank"): _RERANK,
+    ("POST", "/rerank"): Route("rerank", read_rerank, rerank, RANKS),
     ("POST", "/similarity"): Route("similarity", read_similarity, similarity, EMBEDS),
     ("POST", "/predict"): Route("predict", read_predict, predict, CLASSIFIES),
-    ("POST", "/"): {EMBEDS: Route("embed", read_for_embedder, for_embedder), RANKS: _RERANK,
-                    WEIGHS: _WEIGH, CLASSIFIES: Route("predict", read_for_classifier, predict)},
+    ("POST", "/"): {EMBEDS: Route("embed", read_for_embedder, for_embedder),
+                    RANKS: Route("rerank", read_for_reranker, for_reranker), WEIGHS: _WEIGH,
+                    CLASSIFIES: Route("predict", read_for_classifier, predict)},
     ("GET", "/info"): View(info), **{("GET", path): View(health) for path in HEALTH}}

@@ -71,8 +71,9 @@ def make_app(flags):
         return JSONResponse({"error": f"no such path: {request.url.path}"}, 404)
 
     rest = Starlette(routes=[Route(METRICS, answer_metrics)], exception_handlers={404: nothing})
-    app = Apis(rest, backend, ApiSettings(flags.api, limits, flags.timeout,
-                                          flags.max_request_tokens), Bodies(MAX_BODY_BYTES))
+    settings = ApiSettings(flags.api, limits, flags.timeout, flags.max_request_tokens,
+                           max_connections=flags.max_connections)
+    app = Apis(rest, backend, settings, Bodies(MAX_BODY_BYTES))
     if flags.api_key_file:
         app = KeyGuard(app, Keys.read(flags.api_key_file), {*HEALTH, METRICS}, app.refuse)
     return app, backend

@@ -58,8 +58,8 @@ class Settings:
         """The `ApiSettings`, or None where there are no such protocols."""
         flags = self.flags
         return ApiSettings(flags.api, self.limits, flags.rest_api_timeout_in_ms / 1000,
-                           flags.max_request_tokens,
-                           flags.rest_api_enable_cors_support) if flags.api else None
+                           flags.max_request_tokens, flags.rest_api_enable_cors_support,
+                           flags.max_connections) if flags.api else None
 
     @property
     def reload_roots(self):

@@ -89,7 +89,7 @@ _BY_CODE = {
         "repeated_size": "{field}, read once for each of {items} texts, makes {given} bytes; "
                          "expected at most {wanted}",
         "too_many_inputs": "{field} holds {given} inputs; expected at most {wanted}",
-        "too_long": "input {place} has {given} tokens; the model reads {wanted}; try "
+        "too_long": "{text} has {given} tokens; the model reads {wanted}; try "
                     "truncate: true",
         "too_many_tokens": "a request of {given} tokens; expected at most {wanted}",
         "texts_of_row": "a row of {given} texts; model {name} reads {wanted}",

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from fake_backend import RANKER, FakeBackend, serving
+from fake_backend import LATE, RANKER, FakeBackend, serving
 from scipy import special
 
 from bert_tf.serving.apis import cohere, tei
@@ -26,8 +26,31 @@ def test_version_2(post, backend):
         # [CLS] query [SEP] document [SEP], in words of which the window has eight.
         "tokens": {"input_tokens": 7 + 8 + 8 + 5}}
     _, body = post("/v2/rerank", model="ranker", query=QUERY, documents=DOCUMENTS, top_n=1)
-    assert [row["index"] for row in body["results"]] == [2]
-    assert backend.counted == [("ranker", "rerank", "OK")] * 2
+    assert [row["index"] for row in body["results"]] == [2] and "document" not in body["results"][0]
+    _, body = post("/v2/rerank", model="ranker", query=QUERY, documents=DOCUMENTS, top_n=1,
+                   return_documents=True)  # as LiteLLM asks
+    assert body["results"][0]["document"] == {"text": DOCUMENTS[2]}
+    assert backend.counted == [("ranker", "rerank", "OK")] * 3
+
+
+def test_a_query_and_a_document_that_are_read_apart_are_counted_apart():
+    old = dataclasses.replace(LATE, name="old", description={"seq_length": 8})
+    backend = FakeBackend(LATE, old)
+    with serving(backend) as client:
+        def ask(query, document, model="late", **options):
+            answer = client.post("/v2/rerank", json={
+                "model": model, "query": " ".join("a" * query),
+                "documents": ["b", " ".join("b" * document)], **options})
+            body = answer.json()
+            return body["meta"]["tokens"]["input_tokens"] if answer.is_success else body["message"]
+
+        # Of a query three further tokens, a prompt's among them; of a document a marker's.
+        assert ask(3, 5, truncate=False) == ask(3, 5) == 6 + 4 + 6 + 8
+        assert ask(9, 9) == 6 + 4 + 6 + 8
+        assert ask(4, 5, truncate=False).startswith("query 0 has 7 tokens; the model reads 6")
+        assert ask(3, 6, truncate=False).startswith("input 1 has 9 tokens; the model reads 8")
+        assert "cannot count" in ask(3, 5, "old", truncate=False) and ask(3, 5, "old") > 0
+    backend.close()
 
 
 def test_version_1(post):
@@ -50,7 +73,7 @@ def test_version_1(post):
     ({"max_tokens_per_doc": 7}, "max_tokens_per_doc is 7; expected at least 8, the model's window, "
                                 "to which a query and a document are truncated"),
     ({"relevant_spans": {}}, "there is no field relevant_spans; expected model, query, documents, "
-                             "top_n, max_tokens_per_doc, priority, truncate"),
+                             "top_n, max_tokens_per_doc, priority, return_documents, truncate"),
     ({"documents": ["word " * 20], "truncate": False},
      "input 0 has 25 tokens; the model reads 8; try truncate: true"),
 ])

@@ -6,7 +6,17 @@ import types
 
 import numpy as np
 import pytest
-from fake_backend import EMBEDDER, LATE, MOODS, RANKER, FakeBackend, serving, unit, vector
+from fake_backend import (
+    EMBEDDER,
+    LATE,
+    MOODS,
+    NUMBER,
+    RANKER,
+    FakeBackend,
+    serving,
+    unit,
+    vector,
+)
 
 from bert_tf.serving.apis import app, tasks
 from bert_tf.serving.apis.backend import About
@@ -120,6 +130,25 @@ def test_labels(post):
         {"label": "relevance", "score": 1.0}]
 
 
+def test_a_published_model_of_one_number_reads_single_texts_and_pairs():
+    backend = FakeBackend(NUMBER)
+    with serving(backend) as client:
+        def post(path, **fields):
+            return client.post(path, json=fields).json()
+
+        quality = [{"label": "quality", "score": 3.0}]
+        assert post("/predict", inputs="abc", raw_scores=True) == quality
+        assert post("/predict", inputs=[["abc"], ["abc"]], raw_scores=True) == [quality] * 2
+        # As `InferenceClient.text_classification` asks.
+        hub = {"inputs": "abc", "parameters": {"function_to_apply": "none"}}
+        assert post("/models/number", **hub) == [quality]
+        assert post("/predict", inputs=["a b", "a b"], raw_scores=True)[0]["score"] == 2.0
+        assert post("/", query="a b", texts=["b"], raw_scores=True) == [{"index": 0, "score": 1.0}]
+        assert "a row of 1 texts" in post("/predict", inputs=[["abc"], ["a", "b"]])["error"]
+        assert "query is missing" in post("/", texts=["b"])["error"]
+    backend.close()
+
+
 @pytest.mark.parametrize(("path", "fields", "status", "kind", "message"), [
     ("/embed", {"inputs": []}, 400, "Empty", "inputs is empty"),
     ("/embed", {"inputs": ""}, 400, "Empty", "inputs is empty"),
@@ -171,6 +200,21 @@ def test_info_and_health(served):
     assert (about["max_input_length"], about["max_client_batch_size"]) == (8, 100)
     assert client.get("/info").status_code == 404  # of which one?
     assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("description", [{"seq_length": 8, "long": "windows"}, {}])
+def test_info_has_numbers_and_strings_where_the_protocol_requires_them(description):
+    backend = FakeBackend(About("m", 1, {"embed": ("text",)}, description))
+    with serving(backend, max_connections=7) as client:
+        about = client.get("/info").json()
+    backend.close()
+    # `Info` of its OpenAPI, by what is `required` there.
+    for name in ("max_concurrent_requests", "max_input_length", "max_batch_tokens",
+                 "max_client_batch_size", "tokenization_workers"):
+        assert type(about[name]) is int, name
+    assert type(about["model_dtype"]) is type(about["model_id"]) is str
+    assert about["max_concurrent_requests"] == 7
+    assert about["max_input_length"] == (8 if description else 300_000)
 
 
 def test_the_health_of_a_model(served, backend, monkeypatch):

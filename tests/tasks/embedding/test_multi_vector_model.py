@@ -107,6 +107,9 @@ def test_a_prompt_may_be_a_token_that_text_does_not_give():
         2, marker, tokenizer.vocabulary.id("b"), tokenizer.vocabulary.id("a"), 3, 4]])
     np.testing.assert_array_equal(model.read(tf.constant(["a"]))["input_word_ids"],
                                   [[2, passage, tokenizer.vocabulary.id("a"), 3]])
+    assert model.roles == {
+        "query": {"seq_length": 6, "prompt": " b ", "special_tokens": 3},
+        "passage": {"seq_length": 8, "prompt": "", "special_tokens": 3}}
 
 
 def test_it_takes_ids_and_is_kept(tmp_path):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 from tiny_model import TEXTS, Traced, only_signatures, save_model
 
 import bert_tf
@@ -35,6 +36,17 @@ def test_an_export_gives_vectors_and_their_score(folder):
     queries = READ[::-1]
     np.testing.assert_allclose(call("rank", query=queries, passage=READ)["score"],
                                model.scores(queries, READ), rtol=1e-4)
+
+
+def test_clients_can_count_what_is_read_of_each_role(folder):
+    call, model = Traced(folder), bert_tf.from_pretrained(folder)
+    described = json.loads(call("describe", text=[""])["description"][0])
+    for role, of_role in described["roles"].items():
+        counts = call("count_tokens", text=[of_role["prompt"] + text for text in READ])
+        sizes = (counts["num_tokens"] - described["text_tokens"] + of_role["special_tokens"])
+        read = model.read({role: tf.constant(READ)})["input_mask"]
+        np.testing.assert_array_equal(np.minimum(sizes, of_role["seq_length"]), read.numpy().sum(1))
+    assert list(described["roles"]) == ["query", "passage"]
 
 
 @pytest.mark.long

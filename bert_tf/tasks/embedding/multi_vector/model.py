@@ -99,6 +99,12 @@ class MultiVectorEmbedder(VectorModel):
         """What comes before each text, by role."""
         return self.reading.prompts
 
+    @property
+    def roles(self):
+        """What `RoleReader.described` says of each role; {} where the model takes no text."""
+        return {} if self.preprocessor is None else {
+            role: self.reader(role).described() for role in ROLES}
+
     def options(self):
         """See `Saved.options`."""
         reading = self.reading

@@ -81,6 +81,12 @@ class RoleReader:
         (text,) = texts
         return self.tokenize(text).row_lengths() + self.tokenizer.vocabulary.num_special()
 
+    def described(self):
+        """Return what a client counts a text's tokens by, as plain values: `seq_length`, the text
+        `prompt` before it, and the number of `special_tokens`."""
+        special = self.tokenizer.vocabulary.num_special() + (self._marker is not None)
+        return {"seq_length": self.seq_length, "prompt": self._prompt, "special_tokens": special}
+
     def __call__(self, inputs):
         vocabulary = self.tokenizer.vocabulary
         read = pack(vocabulary, [self.tokenize(inputs["text"])], self.seq_length, fixed=False)
