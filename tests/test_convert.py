@@ -10,7 +10,7 @@ from bert_tf import cli, convert
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_safetensors, keras_hub, ours
 from bert_tf.converters.formats import FORMATS
-from bert_tf.converters.tokenizer_files import plain_bert_notes
+from bert_tf.converters.tokenizer_files import casing_notes, plain_bert_notes
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import signatures
@@ -54,11 +54,13 @@ def test_what_to_do_with_a_discriminator_and_its_generator(tmp_path, capsys):
         0, f"next: transformers.ElectraForPreTraining.from_pretrained({folder!r})")
 
 
-def test_a_tokenizer_of_rules_that_we_do_not_run_has_no_notes_of_casing(tmp_path):
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_a_tokenizer_of_rules_that_we_do_not_run_has_no_notes_of_casing(tmp_path, name):
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(
+    (tmp_path / name).write_text(json.dumps(
         {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "mecab"}))
     assert plain_bert_notes(str(tmp_path)) == []
+    assert casing_notes(str(tmp_path)) == ()
 
 
 def test_the_list_names_every_format(capsys):

@@ -132,14 +132,16 @@ def _learn(tokenizer, options, paths):
 
 def _read_elsewhere(tokenizer, checkpoint, paths, split):
     """Count the pieces of the texts as they are read, too: by line or sentence or joined, as a
-    training does, without the white space around them, and after each prompt of the model or
-    within its template."""
-    around = [(prompt, "") for prompt in ("", *(checkpoint.task.get("prompts") or {}).values())]
+    training does, without the white space around them or after the blank that a line end stands
+    for, and after each prompt of the model or within its template."""
+    blanks = ("", " ") if tokenizer.blanks_in_pieces() else ("",)
+    prompts = (checkpoint.task.get("prompts") or {}).values()
+    around = [(before, "") for before in (*blanks, *prompts)]
     around += filter(None, [_around(checkpoint)])
     counts = PieceCounts(tokenizer)
     if split == "sentences":
-        counts.add_all(sentence for piece in read_documents(paths, split)
-                       for sentence in piece.sentences)
+        counts.add_all(blank + sentence for piece in read_documents(paths, split)
+                       for sentence in piece.sentences for blank in blanks)
     return counts.add_all(
         form.join(parts) for text in read_unchanged(paths)
         for form in {text, text.strip(), " ".join(text.split()), *map(str.strip, text.split("\n"))}

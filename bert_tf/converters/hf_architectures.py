@@ -185,19 +185,20 @@ def choice(names, key, stated, source):
     return names[stated[key]]
 
 
-def read(family, stated, source):
+def read(family, stated, source, masked_lm):
     """The keys of a file as one spells them that has all; refuses what we do not compute.
 
     Args:
         family: of `KEYS`.
         stated: all keys, defaults filled in.
         source: the file's name, for messages.
+        masked_lm: whether the model has a masked-LM head, which alone is tied.
 
     Raises:
         UsageError: a key has another value than the one that we compute; it is named.
     """
     for key, right in ONLY.get(family, {}).items():
-        if stated.get(key, right) != right:
+        if stated.get(key, right) != right and (masked_lm or key != "tie_word_embeddings"):
             raise UsageError(explain(f"{source}: {key}={stated[key]!r}", repr(right)))
     return _READERS.get(family, lambda stated, source: stated)(stated, source)
 

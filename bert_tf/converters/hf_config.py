@@ -87,7 +87,7 @@ def read_config(values, source, pooled, masked_lm):
                                       if value is not None or key in _NULL_IS_A_VALUE}}
     if family in hf_architectures.ANY_PADDING and values.get("pad_token_id", 0) is None:
         stated["pad_token_id"] = 0
-    stated = hf_architectures.read(family, stated, source)
+    stated = hf_architectures.read(family, stated, source, masked_lm)
     fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
     activations = hf_gpt.ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     if family == "albert" and fields["embedding_size"] == fields["hidden_size"]:

@@ -129,9 +129,9 @@ def _read_model(folder, task=None, further=()):
     values = hf_bert.filled(values, source)
     classes = READ_ONLY.get(values["model_type"], MODELS[family])
     _refuse_other_pickles(folder)
-    tensors, dropped = usual_names(weight_files.read_folder(folder), family, folder,
-                                   hf_causal.ties(family, values))
     heads = () if task is None else [f"{head}*" for row in classes for head in row[2]]
+    tensors, dropped = usual_names(weight_files.read_folder(folder), family, folder,
+                                   hf_causal.ties(family, values), heads)
     task = task or _judge_task(values, classes, tensors, source)
     if task["task"] in ("classifier", "tagger"):
         task = {**task, **hf_config.read_classes(values, source, task["task"])}

@@ -48,7 +48,7 @@ _OTHER_PARTS = {"t5": ("decoder.*", "lm_head.weight"),
                             "*.word_embeddings._weight")}
 
 
-def usual_names(tensors, family, folder, tied=True):
+def usual_names(tensors, family, folder, tied=True, heads=()):
     """What transformers itself does to names: prefix, gamma and beta, tied copies, buffers.
 
     Args:
@@ -56,6 +56,7 @@ def usual_names(tensors, family, folder, tied=True):
         family: of the model in it.
         folder: where it is, for messages.
         tied: whether what may be a copy is one.
+        heads: shell patterns of what is not read, and may differ from what others tie it to.
 
     Returns: `Tensors` under today's names, and the names of copies and buffers, left out.
 
@@ -82,6 +83,8 @@ def usual_names(tensors, family, folder, tied=True):
             continue
         if original not in names:
             names[original] = names.pop(copy)
+            continue
+        if matches(copy, heads):
             continue
         _check_equal(tensors, names[copy], names[original], folder)
         dropped.append(names.pop(copy))

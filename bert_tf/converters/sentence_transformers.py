@@ -44,8 +44,10 @@ _FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
 _ONLY = {"Normalize": OF_VECTORS,
          OPTIONS: {"module_output_name": "token_embeddings",
                    **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
-                                    "config_kwargs", "config_args"), {})},
-         ABOUT_MODULES: {"truncate_dim": None}}
+                                    "config_kwargs", "config_args"), {})}}
+# Keys of which null alone is read, and what does the same here.
+_INSTEAD = {"default_prompt_name": "the prompt's name where texts are embedded",
+            "truncate_dim": "--dimensions where vectors are stored"}
 _PACKAGE = "sentence_transformers.models"
 _STATIC = "StaticEmbedding"
 # What transformers does in a module that does not say it.
@@ -242,11 +244,11 @@ def _lowers(folder):
 
 
 def _read_prompts(source):
-    values = read_checked(source, _ONLY[ABOUT_MODULES])
-    if values.get("default_prompt_name") is not None:
-        raise UsageError(explain(
-            f"{source}: default_prompt_name={values['default_prompt_name']!r}", "null",
-            "null in the file, and the prompt's name where texts are embedded"))
+    values = files.read_json_object(source) if files.exists(source) else {}
+    for key, instead in _INSTEAD.items():
+        if values.get(key) is not None:
+            raise UsageError(explain(f"{source}: {key}={values[key]!r}", "null",
+                                     f"null in the file, and {instead}"))
     prompts = values.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(
             isinstance(prompt, str) for prompt in prompts.values()):

@@ -117,7 +117,11 @@ def casing_notes(folder):
     checksums.check(folder, (CONFIG,))
     if "lower_case" in read_options(os.path.join(folder, CONFIG)):
         return ()
-    if load_tokenizer(folder).lower_case:
+    try:
+        lower_case = load_tokenizer(folder).lower_case
+    except NoTextError:  # as `vocabulary_notes` says
+        return ()
+    if lower_case:
         return (f"{folder}/{VOCABULARY} has no capital letters: taken for lower case without "
                 f"accents (do_lower_case in a {CONFIG} beside it would say)",)
     return (f"{folder}/{VOCABULARY} has capital letters: case and accents are kept "

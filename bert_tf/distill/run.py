@@ -151,7 +151,7 @@ class DistillationRun(RunFolder):
                 "weights": student.count_params(), "teacher_weights": teacher.count_params(),
                 "seconds": round(time.monotonic() - started, 1)})
         finally:
-            let_go(self.strategy, [*model.weights, *teacher.weights])
+            let_go(self.strategy, [*model.weights, *teacher.weights, *running.weights])
 
     def lessons(self, asked, features, student, teacher):
         """Ask the teacher; return `{"train", "dev"}`, each a `TaskInput` of the student's features

@@ -162,6 +162,26 @@ def stated_class(path, config):
     return str(config.get("tokenizer_class") or _of_model(path).get("tokenizer_class") or "")
 
 
+def named_class(path, config):
+    """Return `(name, key)`: the class that a tokenizer without `tokenizer.json` is of, a str, and
+    where it stands, for messages; `("", "")` where none is named.
+
+    Code of the folder's own goes before a `tokenizer_class` of the same file.
+
+    Args:
+        path, config: of the `tokenizer_config.json`, as of `stated_class`.
+    """
+    for source, values in ((path, config), (_beside(path), _of_model(path))):
+        code = values.get("auto_map")  # once the classes themselves, slow and fast
+        code = code.get("AutoTokenizer") if isinstance(code, dict) else code
+        code = code if isinstance(code, list) else [code]
+        for key, name in (*(("auto_map", each) for each in code),
+                          ("tokenizer_class", values.get("tokenizer_class"))):
+            if name:
+                return str(name), f"{source}: {key}"
+    return "", ""
+
+
 def model_name(path, config):
     """Return what says which rules a class has of its own, a str: `stated_class`, with its
     arguments, or the `model_type` of the `config.json`; "" where nothing does."""
@@ -170,8 +190,12 @@ def model_name(path, config):
 
 def _of_model(path):
     """The `config.json` beside a file, `{}` where there is none."""
-    beside = os.path.join(os.path.dirname(path), "config.json")
+    beside = _beside(path)
     return files.read_json_object(beside) if files.exists(beside) else {}
+
+
+def _beside(path):
+    return os.path.join(os.path.dirname(path), "config.json")
 
 
 def plain_name(name):

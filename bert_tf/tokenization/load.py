@@ -182,15 +182,14 @@ def _load_folder(path):
 
 def _check_class(kind, config, folder):
     """Refuse files of the usual names that a class with rules of its own reads."""
-    stated = config.get("tokenizer_class")
-    if stated is None or kind not in _CLASSES:
+    if kind not in _CLASSES or _is_ours(config):
         return
+    stated, key = hf_options.named_class(os.path.join(folder, tokenizer_config.NAME), config)
     known = [f"{name}Tokenizer" for name in _CLASSES[kind]]
-    if str(stated).removesuffix("Fast") not in known:
+    if stated and stated.removesuffix("Fast") not in known:
         raise NoTextError(explain(
-            f"{os.path.join(folder, tokenizer_config.NAME)}: tokenizer_class={stated!r}, whose "
-            f"rules we do not run without a {tokenizer_json.NAME}", f"one of {', '.join(known)}",
-            "token ids made by that class"))
+            f"{key}={stated!r}, whose rules we do not run without a {tokenizer_json.NAME}",
+            f"one of {', '.join(known)}", "token ids made by that class"))
 
 
 def _check_added(found, config, folder):

@@ -175,13 +175,17 @@ def test_white_space_is_text_to_bytes(name, unexported, tmp_path):
     assert cli.run(adapt.main, words) == 1
 
 
-@pytest.mark.parametrize(("name", "text", "split"), [
-    ("text.jsonl", '{"text": "he\\n the"}', "lines"),
-    ("text.txt", "he。 the\n", "sentences"),
-    *(pytest.param(*row, "lines", marks=pytest.mark.long) for row in (
-        ("text.txt", " the\n"), ("text.jsonl", '{"text": " the\\nhe"}')))])
-def test_a_training_reads_texts_without_the_white_space_around_them(name, text, split, unexported,
-                                                                    tmp_path):
+@pytest.mark.parametrize(("name", "text", "split", "piece"), [
+    ("text.jsonl", '{"text": "he\\n the"}', "lines", "the"),
+    ("text.txt", "he。 the\n", "sentences", "the"),
+    ("text.txt", "he\nthe\n", "lines", "Ġthe"),
+    *(pytest.param(*row, marks=pytest.mark.long) for row in (
+        ("text.txt", " the\n", "lines", "the"),
+        ("text.jsonl", '{"text": " the\\nhe"}', "lines", "the"),
+        ("text.txt", "he\nthe\n", "sentences", "Ġthe")))])
+def test_a_training_reads_texts_with_other_white_space_before_them(name, text, split, piece,
+                                                                   unexported, tmp_path):
+    """None at a text's ends, and a blank between lines."""
     tokenizer = byte_pair.BytePairTokenizer(
         [*byte_pair.SPECIAL_TOKENS, *byte_pair.byte_alphabet(), "he", "Ġt", "Ġthe", "the", "Ġhe"],
         [("h", "e"), ("Ġ", "t"), ("Ġt", "he"), ("t", "he"), ("Ġ", "he")])
@@ -192,7 +196,8 @@ def test_a_training_reads_texts_without_the_white_space_around_them(name, text, 
     run(tmp_path, "run", "--drop_unused", "--train_steps", "0", "--input", str(path),
         "--split", split, model="model")
     trimmed = load_tokenizer(str(tmp_path / "run" / "model"))
-    assert [trimmed.vocabulary.tokens[number] for number in trimmed.tokenize(["the"])[0]] == ["the"]
+    assert [trimmed.vocabulary.tokens[number] for number in trimmed.tokenize(
+        [piece.replace("Ġ", " ")])[0]] == [piece]
 
 
 def test_prompts_do_not_make_a_piece_frequent(unexported, tmp_path):

@@ -156,6 +156,23 @@ def test_a_copy_that_is_not_tied_is_refused(shared, tmp_path):
     folder = hf_models.changed(shared, "hf_bert", tmp_path / "in", change=untie)
     with pytest.raises(UsageError, match="decoder.weight differs from bert.embeddings.word_emb"):
         hf_safetensors.read(folder)
+    assert "cls.predictions.decoder.weight" in hf_safetensors.read_encoder(folder).dropped
+
+
+def test_a_head_that_is_not_tied_is_none_of_an_encoder_or_a_classifier(shared, tmp_path):
+    def untie(arrays):
+        arrays["decoder.weight"] = arrays["model.embeddings.tok_embeddings.weight"] + 1
+
+    untied = {"tie_word_embeddings": False}
+    folder = hf_models.changed(shared, "hub/modernbert_mlm", tmp_path / "lm", untied, untie)
+    with pytest.raises(UsageError, match="decoder.weight differs from model.embeddings.tok_emb"):
+        hf_safetensors.read(folder)
+    name = "hub/modernbert_classification"
+    for theirs, found in (("hub/modernbert_mlm", hf_safetensors.read_encoder(folder)),
+                          (name, hf_safetensors.read(hf_models.changed(
+                              shared, name, tmp_path / "labels", untied)))):
+        whole = hf_models.read(shared, theirs)
+        _same(found.tensors, {key: whole.tensors[key] for key in found.tensors})
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("hf_bert", "bert."), ("hf_albert", "albert."),

@@ -45,7 +45,8 @@ def copied(tmp_path):
 @pytest.mark.parametrize(("config", "name"), [
     ({"model_type": "big_bird"}, "BigBirdTokenizer"),
     ({"model_type": "camembert"}, "CamembertTokenizer"),
-    ({"model_type": "bert", "tokenizer_class": "XLNetTokenizer"}, "XLNetTokenizer")])
+    ({"model_type": "bert", "tokenizer_class": "XLNetTokenizer"}, "XLNetTokenizer"),
+    ({"model_type": "bert", "auto_map": {"AutoTokenizer": "code.Mine"}}, "code.Mine")])
 def test_the_class_that_the_model_s_configuration_tells_travels_along(copied, config, name):
     """Without it ALBERT's or XLM-R's rules would run, which the files look like."""
     pieces = tiny_model.sentence_piece()

@@ -219,17 +219,24 @@ def test_answers_that_do_not_fit_are_told(folder, monkeypatch, eager):
 
 
 def test_what_has_failed_takes_no_memory_after_it(folder, monkeypatch, eager):
-    """Several distillations of one process would add up."""
-    held = []
+    """Several distillations of one process would add up, on each of two devices."""
+    held, load = [], run_module.load_teacher
+
+    def load_teacher(*arguments, **options):
+        held.extend((teacher := load(*arguments, **options)).weights)
+        return teacher
 
     def train(model, optimizer, *arguments, **options):
         held.extend([*model.weights, *optimizer.variables])
         raise BertTfError("the machine failed")
 
+    monkeypatch.setattr(run_module, "load_teacher", load_teacher)
     monkeypatch.setattr(run_module, "train", train)
     with pytest.raises(BertTfError, match="the machine failed"):
-        distill.distill(_of_few_texts(folder, "failed"))
-    assert held and all(variable.value.read_value().shape == () for variable in held)
+        distill.distill(_of_few_texts(folder, "failed").replace(num_devices=2))
+    parts = [part for variable in held for part in getattr(
+        variable.value, "values", [variable.value])]
+    assert len(parts) > len(held) and all(part.read_value().shape == () for part in parts)
 
 
 def test_what_the_teacher_said_is_no_work_to_lose(folder):

@@ -51,6 +51,27 @@ def test_a_class_with_other_rules_is_refused(folder, name, file):
         load_tokenizer(f"{folder(tokenizer_class=name)}{file}")
 
 
+@pytest.mark.parametrize(("further", "model", "stated"), [
+    ({}, {"tokenizer_class": "KoBertTokenizer"}, "/config.json: tokenizer_class="),
+    ({"auto_map": {"AutoTokenizer": ["kobert.KoBertTokenizer", None]}}, {},
+     "/tokenizer_config.json: auto_map="),
+    ({"auto_map": [None, "kobert.KoBertTokenizer"]}, {}, "/tokenizer_config.json: auto_map="),
+    ({}, {"auto_map": {"AutoTokenizer": "kobert.KoBertTokenizer"},
+          "tokenizer_class": "BertTokenizer"}, "/config.json: auto_map="),
+    ({"auto_map": {"AutoModel": "bert.Model"}}, {"tokenizer_class": "BertTokenizerFast"}, None),
+    ({"tokenizer_class": "BertTokenizer"}, {"tokenizer_class": "KoBertTokenizer"}, None),
+    ({"lower_case": True}, {"tokenizer_class": "KoBertTokenizer"}, None)])
+def test_a_class_that_another_file_or_key_names(folder, further, model, stated):
+    path = folder(**further)
+    (path / "config.json").write_text(json.dumps({"model_type": "bert"} | model))
+    for name in (str(path), f"{path}/vocab.txt"):
+        if stated is None:
+            assert load_tokenizer(name).encode("The fox") == [2, 5, 6, 3]
+        else:
+            with pytest.raises(NoTextError, match=f"{stated}'.*KoBertTokenizer', whose rules"):
+                load_tokenizer(name)
+
+
 def test_a_sentence_piece_model_of_a_class_with_other_rules(tmp_path):
     (tmp_path / "spiece.model").write_bytes(tiny_model.sentence_piece().model)
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "MBartTokenizer"}')
