@@ -143,13 +143,13 @@ class TakesText:
             return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Return whether the preprocessor, its options or the ranks of what is given changed since
-        `function` was made, or adapters were added.
+        """Return whether the preprocessor, its options, `gradient_checkpointing` or the ranks of
+        what is given changed since `function` was made, or adapters were added.
 
         What they do is fixed in the graph that Keras keeps; of two ranks TensorFlow would make one
         that knows neither.
         """
-        now = len(self.weights), self.preprocessor and (
+        now = len(self.weights), self.backbone.gradient_checkpointing, self.preprocessor and (
             id(self.preprocessor), *self.preprocessor.reading().items())
         name = f"_reading_of_{function}"
         before, known = getattr(self, name, (now, {}))
