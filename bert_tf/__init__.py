@@ -107,5 +107,11 @@ def __getattr__(name):
     return module if module.__name__ == f"bert_tf.{name}" else getattr(module, name)
 
 
+def import_public():
+    """Import the modules of all public names, whose classes Keras then finds in files."""
+    for module in sorted(set(PUBLIC.values())):
+        importlib.import_module(module)
+
+
 def __dir__():
     return sorted(__all__)

@@ -1,6 +1,5 @@
 """Models from disk: whatever `finetune --init` starts from, and `.keras` files."""
 
-import importlib
 import os
 import tempfile
 
@@ -76,8 +75,7 @@ def load_model(path, custom_objects=None, compile=True):
     Raises:
         ValueError: not such a file, or one with code in it.
     """
-    for module in sorted(set(bert_tf.PUBLIC.values())):
-        importlib.import_module(module)
+    bert_tf.import_public()
     local = local_copies.local(path)
     model = keras.saving.load_model(local, custom_objects, compile, safe_mode=True)
     load_former_assets(model, local)

@@ -96,6 +96,10 @@ def test_heads_take_an_encoder_of_any_origin(folder):
     assert bert_tf.SentenceEmbedder(encoder, normalize=True).encoder is encoder
     with pytest.raises(UsageError, match="dict as encoder; expected a ModelConfig, or an encoder"):
         bert_tf.Classifier({}, num_labels=2)
+    # The file of such a model applied it to the encoder.
+    assert bert_tf.Classifier(encoder, num_labels=3, dtype="float32").encoder is encoder
+    with pytest.raises(UsageError, match="dtype='mixed_bfloat16' of a model on an encoder of 'flo"):
+        bert_tf.Classifier(encoder, num_labels=3, dtype="mixed_bfloat16")
 
 
 @pytest.mark.parametrize("name", ["hf_bert", "google_bert"])

@@ -8,11 +8,12 @@ from bert_tf.layers.frozen import freeze_parts, frozen_parts
 from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.quantized import Quantizes
 from bert_tf.models.backbone import INPUTS, Backbone
+from bert_tf.models.portable import Portable
 from bert_tf.models.pretrained import Saved
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class EncoderModel(Adaptable, Quantizes, Saved, keras.Model):
+class EncoderModel(Adaptable, Quantizes, Saved, Portable, keras.Model):
     """A `Backbone` as a functional Keras model; see `build_encoder`."""
 
     saved_as = "encoder"
@@ -58,10 +59,11 @@ def as_encoder(encoder, dtype=None, seed=None):
 
     Args:
         encoder: an `EncoderModel`, which is returned; or the `ModelConfig` of a new one.
-        dtype, seed: of a new one, see `build_encoder`.
+        dtype, seed: of a new one, see `build_encoder`; one that is given has such a policy.
 
     Raises:
-        UsageError: neither, or an encoder under whose name no checkpoint keeps variables.
+        UsageError: neither, or an encoder of another policy, or under whose name no checkpoint
+            keeps variables.
     """
     if isinstance(encoder, ModelConfig):
         return build_encoder(encoder, dtype=dtype, seed=seed)
@@ -72,6 +74,12 @@ def as_encoder(encoder, dtype=None, seed=None):
     if encoder.name != encoder.config.family:
         raise UsageError(explain(f"an encoder with the name {encoder.name!r}",
                                  f"{encoder.config.family!r}, under which its variables are saved"))
+    policy = encoder.backbone.dtype_policy
+    given, own = (getattr(each, "default_policy", each).name  # without its quantized parts
+                  for each in (keras.dtype_policies.get(dtype or policy), policy))
+    if given != own:
+        raise UsageError(explain(f"dtype={given!r} of a model on an encoder of {own!r}",
+                                 f"{own!r} or None", f"an encoder with dtype={given!r}"))
     return encoder
 
 

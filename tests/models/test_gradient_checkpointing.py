@@ -11,6 +11,7 @@ from bert_tf.layers.transformer_block import TransformerBlock
 from bert_tf.models.encoder import Encoder
 from bert_tf.models.families import build_encoder
 from bert_tf.randomness import draw_at
+from bert_tf.tasks.classification.model import Classifier
 
 pytestmark = pytest.mark.graphs_improved
 
@@ -97,6 +98,18 @@ def test_inference_and_what_asks_for_probabilities_compute_once():
     # Scores are scaled elsewhere in training.
     np.testing.assert_allclose(model(INPUTS)["sequence_output"], expected["sequence_output"],
                                atol=1e-6)
+
+
+def test_it_may_be_set_between_two_fits(monkeypatch):
+    """Keras kept the function of the first one."""
+    calls, recompute = [], tf.recompute_grad
+    monkeypatch.setattr(tf, "recompute_grad", lambda call: calls.append(call) or recompute(call))
+    model = Classifier(ModelConfig.from_dict(SIZES), ["no", "yes"], seed=1)
+    model.compile("sgd")
+    for again in (False, True):
+        model.backbone.gradient_checkpointing = again
+        model.fit(INPUTS, np.array([0, 1, 1, 0]), verbose=0)
+        assert bool(calls) == again
 
 
 def test_the_scope_of_keras_is_refused():

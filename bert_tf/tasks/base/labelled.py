@@ -12,8 +12,9 @@ from bert_tf.layers.feature_lstm import feature_lstm
 from bert_tf.layers.label_head import LabelHead
 from bert_tf.models.families import INPUTS
 from bert_tf.models.states import hidden_states
+from bert_tf.tasks.base.mapped_batches import MappedBatches
 from bert_tf.tasks.base.numbers_of import numbers_of
-from bert_tf.tasks.base.objective import weighed
+from bert_tf.tasks.base.objective import check_weighed_once, weighed
 from bert_tf.tasks.base.text_model import TextModel
 
 # `--pooling` of a text, and the configuration's field.
@@ -112,7 +113,8 @@ class LabelledModel(TextModel):
     def fit(self, x=None, y=None, *args, **kwargs):
         """See Keras; `class_weight` also weighs by labels in `x` or in a dict."""
         y = self._classes(x, y, **kwargs)
-        if isinstance(x, tf.data.Dataset) and kwargs.get("class_weight") is not None:
+        datasets = tf.data.Dataset, keras.utils.PyDataset
+        if isinstance(x, datasets) and kwargs.get("class_weight") is not None:
             x = self._weighed_classes(x, kwargs.pop("class_weight"))
         return super().fit(x, y, *args, **kwargs)
 
@@ -141,21 +143,17 @@ class LabelledModel(TextModel):
         [key] = self.label_keys.values()
 
         def weigh(x, y=None, sample_weight=None):
-            labels = self._with_labels(x, y).get(key)
+            labels = numbers_of(self._with_labels(x, y).get(key))
             if labels is None:  # for `_batch` to refuse
-                return x
+                return (x,)
             if sample_weight is not None or isinstance(x, dict) and "example_weights" in x:
                 raise UsageError(explain("class_weight and weights of the dataset", "either"))
-            classes = labels
-            if len(labels.shape) > 1 and labels.shape[-1] != 1:
-                classes = tf.argmax(labels, -1)
-            classes = tf.reshape(tf.cast(classes, tf.int32), [-1])
-            weights = tf.ones_like(classes, tf.float32)
-            for number, weight in class_weight.items():
-                weights = tf.where(classes == int(number), float(weight), weights)
-            return x, labels, weights
+            return x, labels, _weights_of_classes(labels, class_weight)
 
-        return dataset.map(tf.autograph.experimental.do_not_convert(weigh))
+        if isinstance(dataset, tf.data.Dataset):
+            return dataset.map(tf.autograph.experimental.do_not_convert(weigh))
+        return MappedBatches(dataset, lambda batch: weigh(
+            *(batch if isinstance(batch, tuple | list) else [batch])))
 
     def weights_of(self, batch):
         """Return `{task: float32}`, of the labels' shapes: 0 where a label is ignored."""
@@ -225,7 +223,9 @@ class LabelledModel(TextModel):
             batch = self._batch(x, y, sample_weight)
             y = {key: batch[key] for key in self.label_keys.values()}
             y = next(iter(y.values())) if len(y) == 1 else y
-        if sample_weight is None and isinstance(x, dict):
+        if sample_weight is not None:
+            check_weighed_once(x)
+        elif isinstance(x, dict):
             sample_weight = x.get("example_weights")
         return y, sample_weight
 
@@ -233,6 +233,25 @@ class LabelledModel(TextModel):
         if y is not None and not isinstance(y, dict):
             y = {next(iter(self.label_keys.values())): y}
         return {**(x if isinstance(x, dict) else {}), **(y or {})}
+
+
+def _weights_of_classes(labels, class_weight):
+    """Return float32 `[b]`, of labels or one-hot labels; 1 where `class_weight` names none."""
+    of = tf
+    if not tf.is_tensor(labels):  # in a forked worker TensorFlow may hang
+        of, labels = np, np.asarray(labels)
+    if tf.TensorShape(labels.shape).rank is None:
+        raise UsageError(explain("class_weight of a dataset whose labels have no known rank",
+                                 "labels [batch] or [batch, classes]",
+                                 "output_signature=… of from_generator"))
+    if len(labels.shape) > 1 and labels.shape[-1] != 1:
+        labels = of.argmax(labels, -1)
+    classes = of.reshape(labels, [-1])
+    classes = tf.cast(classes, tf.int32) if of is tf else classes.astype(np.int32)
+    weights = of.ones_like(classes, np.float32)
+    for number, weight in class_weight.items():
+        weights = of.where(classes == int(number), np.float32(weight), weights)
+    return weights
 
 
 def _transform(config):

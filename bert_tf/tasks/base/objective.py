@@ -210,7 +210,10 @@ class Objective(OnEncoder, keras.Model):
 
     def _batch(self, x, y, sample_weight):
         """Return the batch with its labels and weights, which `fit` may have apart."""
-        return x if sample_weight is None else {**x, "example_weights": sample_weight}
+        if sample_weight is None:
+            return x
+        check_weighed_once(x)
+        return {**x, "example_weights": sample_weight}
 
 
 def _with_weights(x, args, kwargs):
@@ -219,7 +222,15 @@ def _with_weights(x, args, kwargs):
     y = args[0] if args else kwargs.get("y")
     if y is not None or not isinstance(x, dict) or kwargs.get("sample_weight") is None:
         return x
+    check_weighed_once(x)
     return {**x, "example_weights": kwargs.pop("sample_weight")}
+
+
+def check_weighed_once(x):
+    """Refuse `example_weights` in a batch that is weighed already; see `Objective`."""
+    if isinstance(x, dict) and "example_weights" in x:
+        raise UsageError(explain(
+            "example_weights among the inputs and class_weight or sample_weight", "either"))
 
 
 def weighed(weights, batch, key="label_ids"):

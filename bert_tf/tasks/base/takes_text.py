@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import functools
 import itertools
 import threading
 import types
@@ -14,6 +15,7 @@ import tensorflow as tf
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.models.families import INPUTS
 from bert_tf.models.pretrained import takes_no_text
+from bert_tf.tasks.base.mapped_batches import MappedBatches
 from bert_tf.tasks.base.numbers_of import numbers_of
 from bert_tf.tasks.base.text_batches import check_batched
 from bert_tf.tasks.base.text_preprocessor import is_text
@@ -141,13 +143,13 @@ class TakesText:
             return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Return whether the preprocessor, its options or the ranks of what is given changed since
-        `function` was made, or adapters were added.
+        """Return whether the preprocessor, its options, `gradient_checkpointing` or the ranks of
+        what is given changed since `function` was made, or adapters were added.
 
         What they do is fixed in the graph that Keras keeps; of two ranks TensorFlow would make one
         that knows neither.
         """
-        now = len(self.weights), self.preprocessor and (
+        now = len(self.weights), self.backbone.gradient_checkpointing, self.preprocessor and (
             id(self.preprocessor), *self.preprocessor.reading().items())
         name = f"_reading_of_{function}"
         before, known = getattr(self, name, (now, {}))
@@ -284,7 +286,7 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
             return inputs
         return make(pretokenize(tokenizer, inputs, name=name))
     if isinstance(inputs, keras.utils.PyDataset):
-        return _TextBatches(inputs, tokenizer)
+        return MappedBatches(inputs, functools.partial(_read_batch, tokenizer=tokenizer))
     first, inputs = _first_of(inputs)
     if isinstance(first, _SCALARS):
         return make(pretokenize(tokenizer, inputs, name=name))
@@ -306,28 +308,6 @@ def _read_batch(batch, tokenizer):
         return text_tensors(batch, tokenizer)
     inputs, *columns = batch if isinstance(batch, (tuple, list)) else (batch,)
     return (text_tensors(inputs, tokenizer), *map(numbers_of, columns))
-
-
-class _TextBatches(keras.utils.PyDataset):
-    """The batches of a `PyDataset`, read by `_read_batch`."""
-
-    def __init__(self, batches, tokenizer):
-        super().__init__(batches.workers, batches.use_multiprocessing, batches.max_queue_size)
-        self.batches = batches
-        self.tokenizer = tokenizer
-
-    @property
-    def num_batches(self):
-        return self.batches.num_batches
-
-    def __getitem__(self, index):
-        return _read_batch(self.batches[index], self.tokenizer)
-
-    def on_epoch_begin(self):
-        self.batches.on_epoch_begin()
-
-    def on_epoch_end(self):
-        self.batches.on_epoch_end()
 
 
 def _first_of(inputs):

@@ -16,12 +16,12 @@ class TextModel(TakesText, Objective):
 
     Args:
         encoder: a `ModelConfig`, or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
-        dtype: Keras policy; None for that of an encoder that is given.
+        dtype: Keras policy, of an encoder that is given its own; None for that.
         seed: see `build_encoder`.
         preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
 
     Raises:
-        UsageError: the encoder is none, see `as_encoder`.
+        UsageError: the encoder is none or of another policy, see `as_encoder`.
     """
 
     def __init__(self, encoder, dtype=None, seed=None, preprocessor=None, **kwargs):

@@ -154,11 +154,32 @@ def test_weights_of_classes(eager):
         np.testing.assert_array_equal(weights, found[0])
     with pytest.raises(UsageError, match=r"class_weight of 'good'; .* try model.labels.index"):
         model.fit(inputs, labels, class_weight={"good": 5.0}, verbose=0)
+    weighed = {**inputs, "label_ids": labels, "example_weights": np.zeros(8)}
+    for options in ({"class_weight": {0: 5.0}}, {"sample_weight": np.ones(8)}):
+        for loss in (None, keras.losses.SparseCategoricalCrossentropy(from_logits=True)):
+            model.compile("sgd", loss)
+            for train in (model.fit, model.train_on_batch):
+                with pytest.raises(UsageError, match="example_weights among the inputs and"):
+                    train(weighed, **options)
+
+
+class Once(keras.utils.PyDataset):
+    """One batch."""
+
+    def __init__(self, batch):
+        super().__init__()
+        self.batch = batch
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return self.batch
 
 
 def test_weights_of_classes_in_a_dataset(eager):
     """Keras looked up every label: -1 and what has no weight ended in an error, labels in the
-    inputs, too."""
+    inputs, too; those of a `PyDataset` of dicts were not weighed."""
     inputs, labels = make_data("classifier", 8)
     labels = np.where(np.arange(8) == 3, -1, labels)
     soft = np.where(labels[:, np.newaxis] < 0, np.nan, np.eye(2)[labels]).astype("float32")
@@ -166,16 +187,23 @@ def test_weights_of_classes_in_a_dataset(eager):
     found = []
     for given in ((inputs, labels), (batches((inputs, labels[:, np.newaxis])),),
                   (batches((inputs, {"label_ids": labels})),),
-                  (batches((inputs, soft)),), (batches({**inputs, "label_ids": labels}),)):
+                  (batches((inputs, soft)),), (batches({**inputs, "label_ids": labels}),),
+                  (Once((inputs, {"label_ids": labels})),), (Once((inputs, labels.tolist())),),
+                  (Once({**inputs, "label_ids": tf.constant(labels)}),), (Once((inputs, soft)),)):
         model = TASKS["classifier"]()
         model.compile("sgd")
         model.fit(*given, class_weight={np.int64(0): np.float64(5)}, verbose=0, shuffle=False)
         found.append(model.head.get_weights()[0])
     for weights in found[1:]:
         np.testing.assert_allclose(weights, found[0], atol=1e-6)
-    weighed = batches({**inputs, "label_ids": labels, "example_weights": np.ones(8, "float32")})
-    with pytest.raises(UsageError, match="class_weight and weights of the dataset"):
-        model.fit(weighed, class_weight={0: 5.0}, verbose=0)
+    weighed = {**inputs, "label_ids": labels, "example_weights": np.ones(8, "float32")}
+    for given in (batches(weighed), Once(weighed)):
+        with pytest.raises(UsageError, match="class_weight and weights of the dataset"):
+            model.fit(given, class_weight={0: 5.0}, verbose=0)
+    types = dict.fromkeys(inputs, tf.int32), tf.int32
+    unknown = tf.data.Dataset.from_generator(lambda: iter([(inputs, labels)]), types)
+    with pytest.raises(UsageError, match="labels have no known rank"):
+        model.fit(unknown, class_weight={0: 5.0}, verbose=0)
 
 
 @pytest.mark.parametrize("make", [

@@ -1,0 +1,26 @@
+"""Keras models that can be read wherever they were made."""
+
+import keras
+
+import bert_tf
+
+
+class _AtRoot(type):
+    """Metaclass: instances are made outside of any `keras.name_scope`, such as that of a `build()`.
+
+    Files know variables and frozen parts by their paths.
+    """
+
+    def __call__(cls, *args, **kwargs):
+        with keras.name_scope("", override_parent=""):
+            return super().__call__(*args, **kwargs)
+
+
+class Portable(metaclass=_AtRoot):
+    """Mixin of Keras models: their paths do not depend on where they are made, and a pickle can be
+    read in a process that has not imported what they were compiled with."""
+
+    @classmethod
+    def _unpickle_model(cls, bytesio):
+        bert_tf.import_public()
+        return super()._unpickle_model(bytesio)
