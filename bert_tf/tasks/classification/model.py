@@ -92,8 +92,8 @@ class Classifier(ScoresPairs, LabelledModel):
     def call(self, batch, training=False):
         """Compute logits float32 `[b, labels]`."""
         read = self.read(batch)
-        if training and is_text(batch) and len(texts_of(batch)) == 2:
-            self.preprocessor.pair = True  # what it learns from is what a server asks
+        if training and is_text(batch):  # what it learns from is what a server asks
+            self.preprocessor.pair = len(texts_of(batch)) == 2
         return self._logits(read, "pooled_output", training)
 
     def result_of(self, inputs, outputs, training=False):

@@ -76,7 +76,11 @@ def test_what_is_trained_on_pairs_is_a_model_of_pairs(as_dataset, tmp_path, eage
         assert not model.preprocessor.pair
     model.fit(*data, verbose=0)
     model.save_pretrained(str(tmp_path))
-    assert bert_tf.from_pretrained(str(tmp_path)).preprocessor.pair
+    model = bert_tf.from_pretrained(str(tmp_path), "classifier", labels=["a", "b", "c"])
+    assert model.preprocessor.pair
+    model.compile("sgd")
+    model.fit(TEXTS, LABELS, verbose=0)  # a new head, of single texts
+    assert model.preprocessor.pair is False
 
 
 def test_no_reader_no_text():
