@@ -11,7 +11,7 @@
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow, composed, id_prefixes
-from bert_tf.errors import BertTfError, explain, print_note
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.finetune.known import completed, known_options
 from bert_tf.models.find import find_model, model_digest
 from bert_tf.predict.local_runner import predict_locally
@@ -20,7 +20,7 @@ from bert_tf.predict.rows import Rows
 from bert_tf.predict.work import BAD_ROWS, PREDICTIONS, Work, ignored, load
 from bert_tf.predict.writer import FORMATS
 from bert_tf.storage import checksums, files, manifest
-from bert_tf.tasks.registry import answering_signatures, find_task
+from bert_tf.tasks.registry import answering_signatures, find_task, tasks
 from bert_tf.tasks.token_classification.files import check_untagged
 from bert_tf.training.run_folder import OutputFolder
 
@@ -69,7 +69,7 @@ class Prediction(OutputFolder):
         for path in paths if predictor.signature == "tag" else ():
             check_untagged(path, options.form())
         for path in paths:
-            _tell_tabs(path, options.encoding)
+            _check_tabs(path, self._text_columns(predictor), options.encoding)
         rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),
                     options.shard_size, needs_id="id" in self.asked,
                     others=options.format == "jsonl")
@@ -107,6 +107,13 @@ class Prediction(OutputFolder):
             return {**(find_task(self.task).columns or {}), **columns}
         return columns
 
+    def _text_columns(self, predictor):
+        """Return the names that columns of texts have: the model's, the task's and the user's."""
+        task, columns = tasks().get(self.task), self.options.columns()
+        names = (*predictor.inputs, *(task.text_columns if task else ()),
+                 columns.get("text", "text"), columns.get("text_b", "text"))
+        return {composed(name) for name in names if not name.isdecimal()}
+
     def _metrics(self, work, predictor):
         """Return what `measure` does, of the shards as they were written."""
         if predictor.signature not in answering_signatures(self.task) or not any(
@@ -123,10 +130,16 @@ class Prediction(OutputFolder):
         return measure(self.task, "chosen" in predictor.columns, work.rows, columns, shards)
 
 
-def _tell_tabs(path, encoding):
-    """Tell of a file that may be a table, and is read as a text a line by its name."""
-    if not is_table(path) and "\t" in next(
-            iter(files.read_lines(path, encoding, "surrogateescape")), ""):
+def _check_tabs(path, columns, encoding):
+    """Tell of a file that may be a table, and is read as a text a line by its name; refuse one
+    whose first line names one of the columns of texts."""
+    first = "" if is_table(path) else next(
+        iter(files.read_lines(path, encoding, "surrogateescape")), "")
+    named = [cell for cell in first.split("\t") if composed(cell.strip()) in columns]
+    if "\t" in first and named:
+        raise UsageError(explain(f"{path}: a table with the column {named[0].strip()!r}",
+                                 "a text a line, by its name", "a name that ends with .tsv"))
+    if "\t" in first:
         print_note(f"{path} is read as a text a line, though its first line has tabs; if it is a "
                    "table, give it a name that ends with .tsv")
 

@@ -12,6 +12,7 @@ from bert_tf.layers.initializers import assigned_later
 from bert_tf.models.find import model_folder
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
+from bert_tf.tasks.base.labelled import check_labels
 from bert_tf.tasks.registry import model_classes, named_elsewhere
 from bert_tf.tokenization.load import holds_tokenizer, load_tokenizer
 
@@ -63,6 +64,10 @@ class Saved:
             in_template = task == "ranker" and (reading or {}).get("template")
             saved, reading = {}, reading if in_template else {}
         model_class = known[task]
+        if "labels" in saved and "labels" not in options and (
+                options.get("num_labels") not in (None, len(saved["labels"]))):
+            # As many others, not those that are saved.
+            options["labels"] = check_labels(None, options.pop("num_labels"), least=1)
         if "hidden_dropout_prob" in (config or {}):
             saved.pop("dropout", None)  # of the head: it is the rate asked for, too
         needed = model_class.needed_head

@@ -28,6 +28,7 @@ class Task:
         columns: `{"text": …, "label": …}`, the default columns of a custom table; None
             for a named task, whose files have fixed columns.
         optional_columns: keys that `columns` may have beside those.
+        text_columns: those of texts in a named task's published tables.
         several: the same task with any number of labels for a text; None where there is none.
     """
 
@@ -45,4 +46,5 @@ class Task:
     dirty: bool = False
     columns: dict | None = None
     optional_columns: tuple[str, ...] = ("id",)
+    text_columns: tuple[str, ...] = ()
     several: "Task | None" = None

@@ -292,6 +292,11 @@ def test_a_table_by_the_name_of_a_text_is_told(model, write_file, tmp_path, caps
     assert run(model, source, tmp_path / "out") == 0
     printed = capsys.readouterr().out
     assert f"note: {source} is read as a text a line, though its first line has tabs" in printed
+    assert run(model, source, tmp_path / "nsmc", "--task", "nsmc") == 2
+    assert "a table with the column 'document'; expected" in capsys.readouterr().err
+    write_file("ratings_test.txt", "id\ttext\n1\tthe film\n")
+    assert run(model, source, tmp_path / "text") == 2
+    assert "try a name that ends with .tsv" in capsys.readouterr().err
 
 
 def test_rows_whose_label_the_model_does_not_know_are_told(model, write_file, tmp_path, capsys):

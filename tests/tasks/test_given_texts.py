@@ -80,7 +80,8 @@ def test_pairs(classifiers, eager):
     ours, plain = classifiers
     others = TEXTS[::-1]
     expected = plain.predict((analyse(TEXTS), analyse(others)), verbose=0)
-    for form in ((TEXTS, others), list(zip(TEXTS, others, strict=True)),
+    rows = list(zip(TEXTS, others, strict=True))
+    for form in ((TEXTS, others), rows, np.array(rows), np.array(rows, object),
                  {"text_a": TEXTS, "text_b": pd.Series(others)}):
         np.testing.assert_allclose(ours.predict(form, verbose=0), expected, atol=1e-6)
 

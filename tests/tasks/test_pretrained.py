@@ -173,6 +173,11 @@ def test_a_head_of_other_labels_starts_fresh(tmp_path):
     other = from_pretrained(folder, labels=["c", "d"])
     np.testing.assert_array_equal(other.head.output_bias, [0, 0])
     assert len(other.fresh_variables) == 2 and other.labels == ["c", "d"]
+    assert from_pretrained(folder, num_labels=2).labels == ["a", "b"]
+    for options in ({"num_labels": 3}, {"problem": "regression", "num_labels": 1}):
+        other = from_pretrained(folder, "classifier", **options)
+        assert len(other.fresh_variables) == 2
+        assert other.labels == ["0", "1", "2"][:options["num_labels"]]
 
 
 def test_a_discriminator_keeps_its_head_without_its_generator(tmp_path):

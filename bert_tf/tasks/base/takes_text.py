@@ -265,9 +265,9 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
     """Return a model's inputs with the texts in them as the tensors that Keras takes.
 
     Args:
-        inputs: what holds texts, see `text_list`; a list of pairs of texts; a tuple or a dict of
-            what holds texts; a generator or a `PyDataset` of tuples that begin with one of these;
-            or anything else, which is left as it is.
+        inputs: what holds texts, see `text_list`; a list or array of pairs of them; a tuple or a
+            dict of what holds texts; a generator or a `PyDataset` of tuples that begin with one of
+            these; or anything else, which is left as it is.
         tokenizer: says whether texts are to be split into morphemes, see `pretokenize`.
         name: what an error calls the texts.
         make: called with each list of str.
@@ -292,6 +292,8 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
         return make(pretokenize(tokenizer, inputs, name=name))
     if isinstance(inputs, types.GeneratorType) and isinstance(first, tuple):
         return (_read_batch(batch, tokenizer) for batch in inputs)
+    if isinstance(inputs, np.ndarray) and isinstance(first, np.ndarray) and first.shape == (2,):
+        first, inputs = list(first), inputs.tolist()
     if isinstance(inputs, list) and isinstance(first, (tuple, list)):
         if any(len(row) != 2 for row in inputs):
             raise UsageError(explain(f"{name}: a list of rows", "strings, or pairs of strings"))

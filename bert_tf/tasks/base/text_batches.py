@@ -23,7 +23,7 @@ def text_batches(texts, labels, preprocessor, batch_size, seed, epochs=1):
         texts: strings, as of `text_list`, or of pairs a dict of two such, `text_a` and `text_b`.
             They come out split into morphemes where the preprocessor's tokenizer was trained so.
         labels: list or array `[n, …]`, as the model takes them.
-        preprocessor: the `TextPreprocessor` of the model, which counts the tokens of a text.
+        preprocessor: that of the model, which counts the tokens of a text.
         batch_size: texts of a batch, over all replicas.
         seed: of the order.
         epochs: passes over the texts, each in a different order. The dataset holds all of them,

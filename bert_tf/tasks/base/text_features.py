@@ -86,7 +86,9 @@ def read_texts(texts, preprocessor, names=("input_word_ids", "input_type_ids")):
         read = preprocessor({name: tf.constant([column[index] for index in group])
                        for name, column in texts.items()})
         real = np.any([read[name].numpy() > 0 for name in read if name.endswith("mask")], 0)
-        lengths[group] = real.reshape(len(group), -1).sum(axis=1)
+        # A text may have several windows: an axis of its own, or `rows` of a `WordPreprocessor`.
+        lengths[group] = np.bincount(read.get("rows", np.arange(len(group))),
+                                     real.reshape(len(real), -1).sum(axis=1), len(group))
         for name, parts in flat.items():
             parts.append(read[name].numpy()[real])
     return {name: in_place(groups, lengths, parts) for name, parts in flat.items()}

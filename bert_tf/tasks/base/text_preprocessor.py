@@ -34,8 +34,8 @@ class TextPreprocessor(Preprocessor):
             all of it, in windows that overlap. The last two are for single texts.
         stride: tokens from one window's start to the next one's; default half of the window.
         pair: whether the model is about pairs, for which a server asks by `text_a` and `text_b`
-            then; None where nothing says it, as of a published model. A `Classifier` that is
-            trained on pairs of texts sets it, and so does a template.
+            then; None where nothing says it, as of a published model. Text that a `Classifier`
+            is trained on sets it, and so does a template.
         template: the texts before, between and after the two of a pair, as of `check_template`,
             for a model that is asked in words, as Qwen3-Reranker is; special tokens written there
             are these tokens, and no others are around. None where pairs stand as usual.

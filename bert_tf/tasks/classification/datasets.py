@@ -22,7 +22,8 @@ def _published(name, columns, labels=("0", "1"), metrics=("accuracy",), problem=
                           limits, form=form)
 
     return Task(name, "classification", read, metrics, (metrics[0], "max"), labels, problem,
-                pair=columns.text_b is not None, **further)
+                pair=columns.text_b is not None,
+                text_columns=tuple(filter(None, (columns.text, columns.text_b))), **further)
 
 
 def _own(name, problem, columns, **further):

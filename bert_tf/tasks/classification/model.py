@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.base.examples import CHOSEN_FROM
+from bert_tf.tasks.base.known_labels import KnownLabels
 from bert_tf.tasks.base.labelled import LabelledModel, check_labels, check_sees_text
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.objective import weighed
@@ -23,7 +24,7 @@ PROBLEMS = ("single_label", "multi_label", "regression")
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Classifier(ScoresPairs, LabelledModel):
+class Classifier(ScoresPairs, LabelledModel, KnownLabels):
     """An encoder and one logit a label, from `pooled_output` (google-research/bert).
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]`, or
@@ -92,8 +93,8 @@ class Classifier(ScoresPairs, LabelledModel):
     def call(self, batch, training=False):
         """Compute logits float32 `[b, labels]`."""
         read = self.read(batch)
-        if training and is_text(batch) and len(texts_of(batch)) == 2:
-            self.preprocessor.pair = True  # what it learns from is what a server asks
+        if training and is_text(batch):  # what it learns from is what a server asks
+            self.preprocessor.pair = len(texts_of(batch)) == 2
         return self._logits(read, "pooled_output", training)
 
     def result_of(self, inputs, outputs, training=False):
@@ -244,6 +245,12 @@ class Classifier(ScoresPairs, LabelledModel):
             check_soft(key, values, self.problem)
         else:
             super().check_values(key, values)
+
+    def known(self, y, y_pred, weights):
+        """See `KnownLabels`; of several labels none can be left out."""
+        if self.problem == "multi_label":
+            return y, y_pred, weights
+        return super().known(y, y_pred, weights)
 
     def _labels(self, batch, key):
         if self._are_soft(batch[key]):

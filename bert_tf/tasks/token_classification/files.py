@@ -214,9 +214,13 @@ def check_untagged(path, form=AS_FOUND):
     Raises:
         UsageError: by the file's name or its first lines it is one.
     """
-    if is_table(path):
+    klue = files.suffix(path) == ".tsv"  # as it is published, comments first; others are tables
+    if is_table(path) and not klue:
         return
-    begin = itertools.islice(files.read_lines(path, form.encoding, "surrogateescape"), _SAMPLE)
+    begin = list(itertools.islice(files.read_lines(path, form.encoding, "surrogateescape"),
+                                  _SAMPLE))
+    if klue and not "".join(begin[:1]).startswith(_COMMENT):
+        return
     words = [line for line in begin
              if line.strip() and not line.startswith((_DOCUMENT, _COMMENT))
              and not _is_comment(line)]

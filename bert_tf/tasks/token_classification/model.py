@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError
 from bert_tf.models.families import INPUTS
+from bert_tf.tasks.base.known_labels import KnownLabels
 from bert_tf.tasks.base.labelled import LabelledModel, check_labels
 from bert_tf.tasks.base.long_texts import in_parts
 from bert_tf.tasks.base.text_preprocessor import is_text
@@ -16,7 +17,7 @@ from bert_tf.tokenization.texts import check_batch_size, text_list
 
 @keras.saving.register_keras_serializable("bert_tf")
 @keras.saving.register_keras_serializable("bert_tf", "Tagger")  # in files of 0.1
-class TokenClassifier(LabelledModel):
+class TokenClassifier(LabelledModel, KnownLabels):
     """An encoder and one logit a label for every token.
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]` ->
@@ -120,6 +121,10 @@ class TokenClassifier(LabelledModel):
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`."""
         return super().metric_sums({"tagger_logits": outputs}, _as_wide(batch, outputs))
+
+    def as_wide(self, batch, outputs):
+        """See `KnownLabels`."""
+        return _as_wide(batch, outputs)
 
     def _labels(self, batch, key):
         return tf.cast(batch[key], tf.int32)

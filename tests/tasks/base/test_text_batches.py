@@ -6,6 +6,7 @@ import pytest
 import bert_tf
 from bert_tf.errors import UsageError
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -38,7 +39,11 @@ def test_every_text_once_a_pass(preprocessor):
                                                                     seed=2)[1] != first
 
 
-def test_texts_of_a_full_batch_are_of_like_length(preprocessor):
+@pytest.mark.parametrize("seq_length", [None, 8])
+def test_texts_of_a_full_batch_are_of_like_length(preprocessor, seq_length):
+    """Those of a tagger, too, that are read in several windows."""
+    if seq_length:
+        preprocessor = WordPreprocessor(preprocessor.tokenizer, seq_length)
     *full, _ = (np.sort(LENGTHS[labels]) for _, labels in batches(preprocessor)[1])
     joined = np.concatenate(sorted(full, key=lambda lengths: (lengths[0], lengths[-1])))
     np.testing.assert_array_equal(joined, np.sort(joined))

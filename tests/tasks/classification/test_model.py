@@ -76,7 +76,27 @@ def test_what_is_trained_on_pairs_is_a_model_of_pairs(as_dataset, tmp_path, eage
         assert not model.preprocessor.pair
     model.fit(*data, verbose=0)
     model.save_pretrained(str(tmp_path))
-    assert bert_tf.from_pretrained(str(tmp_path)).preprocessor.pair
+    model = bert_tf.from_pretrained(str(tmp_path), "classifier", labels=["a", "b", "c"])
+    assert model.preprocessor.pair
+    model.compile("sgd")
+    model.fit(TEXTS, LABELS, verbose=0)  # a new head, of single texts
+    assert model.preprocessor.pair is False
+
+
+@pytest.mark.parametrize(("problem", "ignored", "loss", "name"), [
+    ("single_label", -1, keras.losses.SparseCategoricalCrossentropy(from_logits=True), "accuracy"),
+    ("regression", np.nan, "mse", "mae")])
+def test_losses_and_metrics_of_keras_are_those_of_the_model(problem, ignored, loss, name, eager):
+    labels = np.where(np.arange(32) < 16, LABELS, ignored)[:, None]
+    told = []
+    for given in (None, loss):
+        model = classifier(("no", "yes") if problem == "single_label" else ("score",), problem)
+        model.compile("sgd", given, metrics=[name])
+        told.append(model.evaluate(TEXTS, labels, verbose=0, return_dict=True))
+    own, of_keras = told
+    assert own["loss"] == pytest.approx(of_keras["loss"], rel=1e-5)
+    (of_model,) = (value for key, value in own.items() if key.startswith("classifier_"))
+    assert of_model == pytest.approx(own[name]) == pytest.approx(of_keras[name])
 
 
 def test_no_reader_no_text():

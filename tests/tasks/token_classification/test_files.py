@@ -273,7 +273,7 @@ def test_a_sentence_of_100_000_characters(write_file):
 @pytest.mark.parametrize(("name", "text", "tagged"), [
     ("a.txt", CONLL_2003, True), ("a.txt.gz", KLUE, True), ("a.conll", "", True),
     ("a.txt", "Blood type O\n", False), ("a.txt", "vitamin B-12\nand then\n", False),
-    ("a.tsv", "Ann\tB-PER\nis\tO\n", False)])
+    ("a.tsv", "Ann\tB-PER\nis\tO\n", False), ("a.tsv", KLUE, True), ("a.tsv", "", False)])
 def test_tagged_words_are_known_where_texts_are_expected(write_file, name, text, tagged):
     expected = pytest.raises(UsageError, match="words with their tags; expected a text a line")
     with expected if tagged else contextlib.nullcontext():

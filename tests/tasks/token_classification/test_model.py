@@ -149,6 +149,29 @@ def test_labels_as_wide_as_the_longest_text_of_all(eager):
     np.testing.assert_allclose(named, expected, rtol=1e-6)
 
 
+def test_losses_and_metrics_of_keras_are_those_of_the_model(eager):
+    """Of text in batches that are all narrower than the labels, and of ids."""
+    texts, rows, ids = make_data(4)
+    wide = np.pad(ids, [(0, 0), (0, 2)], constant_values=-1)
+    packed = pack_words(rows)
+    of_ids = np.pad(ids, [(0, 0), (1, 1)], constant_values=-1)
+    for given in ((tf.constant(texts), wide), (packed, of_ids), (
+            packed, of_ids, np.full(4, 1.0))):
+        told = []
+        for loss in (None, "keras"):
+            model = tagger()
+            model.compile(keras.optimizers.SGD(0.1), loss and keras.losses.
+                          SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1),
+                          metrics=["accuracy"], weighted_metrics=["acc"])
+            told.append([model.train_on_batch(*given, return_dict=True) for _ in "12"][-1])
+        own, of_keras = told
+        assert own["loss"] == pytest.approx(of_keras["loss"], rel=1e-5)
+        accuracies = [own.pop("tagger_accuracy"), own["accuracy"], own["acc"],
+                      of_keras["accuracy"], of_keras["acc"]]
+        np.testing.assert_allclose(accuracies, accuracies[0], rtol=1e-6)
+    assert np.isfinite(model.train_on_batch(packed, np.full_like(of_ids, -1))).all()
+
+
 @pytest.mark.long
 def test_a_changed_head_or_other_features_begin_anew(tmp_path):
     folder = str(tmp_path / "model")
