@@ -98,9 +98,12 @@ def main(argv=None):
 
 def _of_pairs(checkpoint, target_format):
     """Return the checkpoint of a classifier that says that it reads pairs."""
-    task, reading = checkpoint.task, checkpoint.task.get("reading") or {}
-    stated = reading.get("pair", False)  # None where the files do not say it
-    if stated is False or target_format != "bert_tf":
+    from bert_tf.converters.hf_reading import reads_text
+
+    task = checkpoint.task
+    reading = task.get("reading") or {"seq_length": min(128, checkpoint.config.longest)}
+    if task["task"] != "classifier" or reading.get("pair") is False or target_format != "bert_tf" \
+            or not reads_text(checkpoint.tokenizer):
         raise UsageError(explain(
             f"--pair of a {task['task']}, --to {target_format}", "a classifier of texts whose "
             "files do not say whether it reads pairs, --to bert_tf"))

@@ -38,6 +38,7 @@ def import_without_keras(*names):
     finally:
         for name in out:
             del sys.modules[name]
-        gc.freeze()
+        if out:
+            gc.freeze()
         if collects:
             gc.enable()

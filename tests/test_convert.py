@@ -1,7 +1,9 @@
 """The command that converts: what it says, what it refuses, what it never deletes."""
 
 import json
+import pathlib
 import re
+import shutil
 
 import hf_models
 import pytest
@@ -220,8 +222,14 @@ def test_wrong_usage_is_one_line(arguments, message, capsys, tmp_path, monkeypat
 def test_a_published_classifier_is_said_to_read_pairs(shared, tmp_path, capsys):
     hub = shared / "reference" / "hub"
     _run(capsys, "--from", "hf", hub / "bert_cross_encoder", "--to", "bert_tf", tmp_path / "plain")
-    for name, source in (("hf", hub / "bert_cross_encoder"), ("bert_tf", tmp_path / "plain")):
-        target = tmp_path / f"of_{name}"
+    silent = pathlib.Path(shutil.copytree(tmp_path / "plain", tmp_path / "silent"))
+    (silent / "checksums.json").unlink()
+    task = json.loads((silent / "task.json").read_text())
+    del task["reading"]  # as of a checkpoint of google-research/bert
+    (silent / "task.json").write_text(json.dumps(task))
+    for name, source in (("hf", hub / "bert_cross_encoder"), ("bert_tf", tmp_path / "plain"),
+                         ("bert_tf", silent)):
+        target = tmp_path / f"of_{pathlib.Path(source).name}"
         code, _ = _run(capsys, "--from", name, source, "--to", "bert_tf", target, "--pair")
         assert code == 0
         assert signatures(load_served(str(target)))["predict"].inputs.keys() == {"text_a", "text_b"}

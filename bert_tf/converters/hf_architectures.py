@@ -128,6 +128,7 @@ _OLD_NAMES = {"eurobert": {"clf_pooling": "classifier_pooling"}, "nomic_bert": {
 _GATED = {"swiglu": "silu", "geglu": "gelu"}
 
 
+_OF_MASKED_LM = ("tie_word_embeddings", "decoder_bias")  # of no matter to other models
 _EQUAL = {"deberta": ("pooler_hidden_size", "embedding_size")}  # those of hidden_size
 # The last ones tell how code of their own computes, and of experts.
 _OF_NOMIC = """head_dim max_trained_positions pad_vocab_size_multiple auto_map dense_seq_output
@@ -192,13 +193,13 @@ def read(family, stated, source, masked_lm):
         family: of `KEYS`.
         stated: all keys, defaults filled in.
         source: the file's name, for messages.
-        masked_lm: whether the model has a masked-LM head, which alone is tied.
+        masked_lm: whether the model has a masked-LM head.
 
     Raises:
         UsageError: a key has another value than the one that we compute; it is named.
     """
     for key, right in ONLY.get(family, {}).items():
-        if stated.get(key, right) != right and (masked_lm or key != "tie_word_embeddings"):
+        if stated.get(key, right) != right and (masked_lm or key not in _OF_MASKED_LM):
             raise UsageError(explain(f"{source}: {key}={stated[key]!r}", repr(right)))
     return _READERS.get(family, lambda stated, source: stated)(stated, source)
 

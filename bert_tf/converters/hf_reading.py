@@ -78,7 +78,7 @@ def of_labels(checkpoint, folder):
         folder: of the hf format, perhaps that of a `CrossEncoder` with its modules.
     """
     task, longest = checkpoint.task["task"], checkpoint.config.longest
-    if task not in ("classifier", "tagger") or not _reads_text(checkpoint.tokenizer):
+    if task not in ("classifier", "tagger") or not reads_text(checkpoint.tokenizer):
         return {}
     options = options_of(folder) if files.exists(os.path.join(folder, MODULES)) else None
     if task == "classifier":  # no file says whether it is about pairs
@@ -87,7 +87,8 @@ def of_labels(checkpoint, folder):
     return {"reading": {"seq_length": length, "unit": "word", "stride": max(1, length // 2)}}
 
 
-def _reads_text(folder):
+def reads_text(folder):
+    """Return whether there is a tokenizer in a folder, or None, whose rules we run."""
     if folder is None:
         return False
     try:

@@ -1,15 +1,23 @@
 """Keras models that can be read wherever they were made."""
 
+import abc
+import inspect
+
 import keras
 
 import bert_tf
 
 
-class _AtRoot(type):
+class _AtRoot(abc.ABCMeta):
     """Metaclass: instances are made outside of any `keras.name_scope`, such as that of a `build()`.
 
     Files know variables and frozen parts by their paths.
     """
+
+    @property
+    def __signature__(cls):
+        signature = inspect.signature(cls.__init__)  # for `help()`: that of `__call__` says nothing
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
     def __call__(cls, *args, **kwargs):
         with keras.name_scope("", override_parent=""):

@@ -135,7 +135,7 @@ def _check_tabs(path, columns, encoding):
     whose first line names one of the columns of texts."""
     first = "" if is_table(path) else next(
         iter(files.read_lines(path, encoding, "surrogateescape")), "")
-    named = [cell for cell in first.split("\t") if composed(cell.strip()) in columns]
+    named = [cell for cell in first.split("\t") if composed(cell.strip().strip('"')) in columns]
     if "\t" in first and named:
         raise UsageError(explain(f"{path}: a table with the column {named[0].strip()!r}",
                                  "a text a line, by its name", "a name that ends with .tsv"))

@@ -135,7 +135,13 @@ def _is_whole(path):
 
 def _is_as_stated(folder, name, stated):
     """Return whether a file of the index is as its manifest states; what it belongs to is removed
-    otherwise. Errors are those of `_is_whole`."""
+    otherwise.
+
+    Raises:
+        UnavailableError: it cannot be read now.
+        BertTfError: its name leads out of the index.
+    """
+    files.inside(folder, name)
     return _passes(lambda: checksums.check_files(folder, {name: stated}),
                    os.path.join(folder, name.partition("/")[0]))
 

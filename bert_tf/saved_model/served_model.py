@@ -248,10 +248,10 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=None, max_
 def _takes_pairs(model, tokenizer, pair):
     """Return whether texts come in pairs: what the model's files say, or `pair` if they do not."""
     stated = getattr(getattr(model, "preprocessor", None), "pair", None)
-    if pair and not stated and (
-            stated is False or tokenizer is None or not isinstance(model, Classifier)):
+    labels = isinstance(model, Classifier)
+    if pair and not stated and (stated is False or tokenizer is None or not labels):
         raise UsageError(explain(
-            f"pair=True of a {model.saved_as}" + " of single texts" * (stated is False),
+            f"pair=True of a {model.saved_as}" + " of single texts" * (labels and stated is False),
             "a classifier of texts whose files do not say whether it reads pairs"))
     return bool(pair or stated)
 

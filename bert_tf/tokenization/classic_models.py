@@ -45,9 +45,9 @@ def model_path(folder):
 
 def class_to_state(path, config):
     """Return the class to be named where no `config.json` is beside a tokenizer: the one that is
-    named, or that its files do not tell; "" for none. The arguments are `named_class`'s."""
+    named, or that its files do not tell; "" for none. The arguments are `class_that_reads`'s."""
     plain = hf_options.plain_name(hf_options.model_name(path, config))
-    return hf_options.named_class(path, config)[0] or next(
+    return hf_options.class_that_reads(path, config)[0] or next(
         (name for part, name in _ALIKE.items() if part in plain), "")
 
 

@@ -162,7 +162,7 @@ def stated_class(path, config):
     return str(config.get("tokenizer_class") or _of_model(path).get("tokenizer_class") or "")
 
 
-def named_class(path, config):
+def class_that_reads(path, config):
     """Return `(name, key)`: the class that a tokenizer without `tokenizer.json` is of, a str, and
     where it stands, for messages; `("", "")` where none is named.
 

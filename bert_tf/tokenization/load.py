@@ -184,7 +184,7 @@ def _check_class(kind, config, folder):
     """Refuse files of the usual names that a class with rules of its own reads."""
     if kind not in _CLASSES or _is_ours(config):
         return
-    stated, key = hf_options.named_class(os.path.join(folder, tokenizer_config.NAME), config)
+    stated, key = hf_options.class_that_reads(os.path.join(folder, tokenizer_config.NAME), config)
     known = [f"{name}Tokenizer" for name in _CLASSES[kind]]
     if stated and stated.removesuffix("Fast") not in known:
         raise NoTextError(explain(

@@ -163,7 +163,7 @@ def test_a_head_that_is_not_tied_is_none_of_an_encoder_or_a_classifier(shared, t
     def untie(arrays):
         arrays["decoder.weight"] = arrays["model.embeddings.tok_embeddings.weight"] + 1
 
-    untied = {"tie_word_embeddings": False}
+    untied = {"tie_word_embeddings": False, "decoder_bias": False}
     folder = hf_models.changed(shared, "hub/modernbert_mlm", tmp_path / "lm", untied, untie)
     with pytest.raises(UsageError, match="decoder.weight differs from model.embeddings.tok_emb"):
         hf_safetensors.read(folder)

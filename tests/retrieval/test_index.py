@@ -226,6 +226,20 @@ def test_what_is_missing_or_damaged_alone_is_made_again(tmp_path, corpus, overwr
     assert index.search_vectors(embed(QUERIES), 1)[1].shape == (30, 1)
 
 
+@pytest.mark.parametrize("name", ["../kept", "/kept", "shard-00000/../../kept"])
+def test_nothing_outside_of_an_index_is_removed(tmp_path, corpus, name):
+    build(tmp_path / "index", corpus)
+    (tmp_path / "kept").write_text("kept")
+    path = tmp_path / "index" / "manifest.json"
+    made = json.loads(path.read_text())
+    del made["blake2b"]
+    path.write_text(json.dumps(made | {"files": {name: {"size": 1, "blake2b": ""}}}))
+    before = files_of(tmp_path)
+    with pytest.raises(BertTfError, match="kept.* points outside its folder"):
+        build(tmp_path / "index", corpus)
+    assert files_of(tmp_path) == before
+
+
 def test_what_was_opened_stays_as_it_was_while_the_index_is_built_again(tmp_path, corpus):
     index = build(tmp_path / "index", corpus)
     before = index.search(QUERIES, 3)

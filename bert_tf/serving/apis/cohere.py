@@ -70,8 +70,8 @@ async def rerank(call, asked):
     window = call.about.window(RANKS)
     if asked.max_tokens is not None and window is not None and asked.max_tokens < window:
         raise refusal("field", Kind.FIELD, "max_tokens_per_doc", value=asked.max_tokens,
-                      wanted=f"at least {window}, the model's window, to which a query and a "
-                             "document are truncated")
+                      wanted=f"at least {window}, the model's window, to which documents are "
+                             "truncated, with the query where both are read as one")
     logits, tokens = await tasks.rank(call, asked.query, asked.documents, truncate=asked.truncate)
     scores = await tasks.from_0_to_1(call, logits, [asked.query])
     results = []

@@ -252,11 +252,11 @@ async def for_embedder(call, asked):
 
 def read_for_reranker(body, packed, limits):
     """What a reranker is asked: a `Rerank`, or, of a model that gives single texts a number too, a
-    `Predict` of a body with `inputs` and no `query`."""
+    `Predict` of a body with `inputs` alone."""
     fields = Fields(body, packed, limits)
-    has_query, has_inputs = (fields.get(name, None, "", None) is not None
-                             for name in ("query", "inputs"))
-    return (_for_classifier if has_inputs and not has_query else _rerank)(fields)
+    given = {name for name in ("query", "texts", "inputs")
+             if fields.get(name, None, "", None) is not None}
+    return (_for_classifier if given == {"inputs"} else _rerank)(fields)
 
 
 async def for_reranker(call, asked):
@@ -298,7 +298,7 @@ async def info(apis, name, deadline):
         "model_dtype": about.description.get("dtype") or "float32",
         "model_type": shown,
         "max_concurrent_requests": settings.max_connections,
-        "max_input_length": about.description.get("seq_length") or settings.max_tokens,
+        "max_input_length": about.window(kind) or settings.max_tokens,
         "max_batch_tokens": settings.max_tokens, "max_batch_requests": None,
         "max_client_batch_size": settings.limits.rows, "auto_truncate": True,
         "tokenization_workers": 1,

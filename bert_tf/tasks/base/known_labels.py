@@ -15,7 +15,8 @@ class KnownLabels(keras.Model):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """See Keras."""
         loss = super().compute_loss(x, *self.known(y, y_pred, sample_weight), training)
-        return tf.reduce_sum(loss)  # outside of a graph Keras gives that of no labels the shape [0]
+        # Outside of a graph Keras gives that of no labels the shape [0].
+        return tf.reduce_sum(loss) if tuple(loss.shape) == (0,) else loss
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """See Keras."""
@@ -26,17 +27,19 @@ class KnownLabels(keras.Model):
         return batch
 
     def known(self, y, y_pred, weights):
-        """Return labels `[n]`, outputs `[n, …]` and weights, None or `[n]`, where there is a label.
+        """Return labels `[n]` or `[n, 1]`, as given, outputs `[n, …]` and weights, None or `[n]`,
+        where there is a label.
 
         Labels of another form, such as one-hot ones, are left to the loss as they are.
         """
         [(task, key)] = self.label_keys.items()
         labels = tf.convert_to_tensor(self._with_labels(None, y)[key])
+        if len(labels.shape) == len(y_pred.shape) > 2 and labels.shape[-1] == 1:
+            labels = labels[..., 0]
         if len(labels.shape) >= len(y_pred.shape) and labels.shape[-1] != 1:
             return y, y_pred, weights
         batch = self.as_wide({key: labels, "example_weights": weights}, y_pred)
         known = self.weights_of({key: batch[key]})[task] > 0
         if weights is not None:
             weights = tf.boolean_mask(self.weights_of(batch)[task], known)
-        return (tf.boolean_mask(self.labels_of(y_pred, batch)[task], known),
-                tf.boolean_mask(y_pred, known), weights)
+        return (tf.boolean_mask(batch[key], known), tf.boolean_mask(y_pred, known), weights)

@@ -41,8 +41,8 @@ class VectorModel(Ranks, TextModel):
 
     def __init__(self, encoder, dtype, seed, preprocessor, training_loss, **kwargs):
         super().__init__(encoder, dtype, seed, preprocessor, **kwargs)
-        self.training_loss = (training_loss if isinstance(training_loss, self.loss_class)
-                              else self.loss_class(**(training_loss or {})))
+        self.training_loss = (self._checked(training_loss) if isinstance(
+            training_loss, EmbeddingLoss) else self.loss_class(**(training_loss or {})))
 
     def get_config(self):
         """See Keras; what the model is trained by is part of a `.keras` file."""
@@ -51,11 +51,14 @@ class VectorModel(Ranks, TextModel):
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """See Keras; `loss` may also be an `EmbeddingLoss`, without one it is `training_loss`."""
         if isinstance(loss, EmbeddingLoss):
-            if type(loss) is not self.loss_class:
-                raise UsageError(explain(f"{loss!r} for {self.name}", self.loss_class.__name__))
-            check_options(loss)
-            self.training_loss, loss = loss, None
+            self.training_loss, loss = self._checked(loss), None
         super().compile(optimizer, loss, **kwargs)
+
+    def _checked(self, loss):
+        if type(loss) is not self.loss_class:
+            raise UsageError(explain(f"{loss!r} for {self.name}", self.loss_class.__name__))
+        check_options(loss)
+        return loss
 
     def _batch(self, x, y, sample_weight):
         if not (isinstance(x, dict) and "text_ids" in x):

@@ -116,40 +116,37 @@ class TokenClassifier(LabelledModel, KnownLabels):
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""
-        return super().loss_sums({"tagger_logits": outputs}, _as_wide(batch, outputs))
+        return super().loss_sums({"tagger_logits": outputs}, self.as_wide(batch, outputs))
 
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`."""
-        return super().metric_sums({"tagger_logits": outputs}, _as_wide(batch, outputs))
+        return super().metric_sums({"tagger_logits": outputs}, self.as_wide(batch, outputs))
 
     def as_wide(self, batch, outputs):
-        """See `KnownLabels`."""
-        return _as_wide(batch, outputs)
+        """See `KnownLabels`: as wide as logits `[b, units, labels]`.
+
+        Texts have the width of a batch's longest, labels given beside them that of the longest of
+        all.
+        """
+        wide, width = tf.convert_to_tensor(batch["label_ids"]), tf.shape(outputs)[1]
+        message = ("label_ids have another shape than the logits; expected a label for each token "
+                   "of the ids, or for each unit that the preprocessor finds in the text, -1 after "
+                   "a row's last")
+        if wide.shape.rank not in (2, None):
+            raise UsageError(message)
+        checks = [tf.debugging.assert_less(wide[:, width:], tf.cast(0, wide.dtype), message),
+                  tf.debugging.assert_equal(tf.shape(wide[:, :width]), tf.shape(outputs)[:2],
+                                            message)]
+        with tf.control_dependencies([check for check in checks if check is not None]):
+            batch = {**batch, "label_ids": tf.identity(wide[:, :width])}
+        weights = batch.get("example_weights")
+        weights = weights["label_ids"] if isinstance(weights, dict) else weights
+        if weights is not None and len(weights.shape) == 2:
+            batch["example_weights"] = weights[:, :width]
+        return batch
 
     def _labels(self, batch, key):
         return tf.cast(batch[key], tf.int32)
-
-
-def _as_wide(batch, outputs):
-    """Return the batch, its labels and their weights as wide as its logits `[b, units, labels]`.
-
-    Texts have the width of a batch's longest, labels given beside them that of the longest of all.
-    """
-    wide, width = tf.convert_to_tensor(batch["label_ids"]), tf.shape(outputs)[1]
-    message = ("label_ids have another shape than the logits; expected a label for each token of "
-               "the ids, or for each unit that the preprocessor finds in the text, -1 after a "
-               "row's last")
-    if wide.shape.rank not in (2, None):
-        raise UsageError(message)
-    checks = [tf.debugging.assert_less(wide[:, width:], tf.cast(0, wide.dtype), message),
-              tf.debugging.assert_equal(tf.shape(wide[:, :width]), tf.shape(outputs)[:2], message)]
-    with tf.control_dependencies([check for check in checks if check is not None]):
-        batch = {**batch, "label_ids": tf.identity(wide[:, :width])}
-    weights = batch.get("example_weights")
-    weights = weights["label_ids"] if isinstance(weights, dict) else weights
-    if weights is not None and len(weights.shape) == 2:
-        batch["example_weights"] = weights[:, :width]
-    return batch
 
 
 def _records(found, texts, analysed, *names):

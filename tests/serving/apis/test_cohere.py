@@ -71,7 +71,8 @@ def test_version_1(post):
     ({"documents": ["a"] * 101}, "documents holds 101 inputs; expected at most 100"),
     ({"top_n": 0}, "top_n is 0; expected at least 1"),
     ({"max_tokens_per_doc": 7}, "max_tokens_per_doc is 7; expected at least 8, the model's window, "
-                                "to which a query and a document are truncated"),
+                                "to which documents are truncated, with the query where both "
+                                "are read as one"),
     ({"relevant_spans": {}}, "there is no field relevant_spans; expected model, query, documents, "
                              "top_n, max_tokens_per_doc, priority, return_documents, truncate"),
     ({"documents": ["word " * 20], "truncate": False},

@@ -99,6 +99,22 @@ def test_losses_and_metrics_of_keras_are_those_of_the_model(problem, ignored, lo
     assert of_model == pytest.approx(own[name]) == pytest.approx(of_keras[name])
 
 
+class OfOnesOwn(keras.losses.Loss):
+    """It reads labels as they were given."""
+
+    def call(self, y_true, y_pred):
+        return keras.ops.mean(keras.ops.square(y_pred[:, :1] - y_true[:, :1]), -1)
+
+
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "none"])
+def test_a_loss_of_ones_own_sees_labels_as_they_are_given(reduction):
+    """Such as the scores of a teacher, whatever the model's own loss would take."""
+    model, given = classifier(("no", "yes")), np.linspace(0.1, 0.9, 32, dtype="float32")[:, None]
+    model.compile("sgd", OfOnesOwn(reduction))
+    expected = np.square(model.predict(TEXTS, verbose=0)[:, :1] - given).mean()
+    assert model.evaluate(TEXTS, given, verbose=0) == pytest.approx(expected, rel=1e-4)
+
+
 def test_no_reader_no_text():
     with pytest.raises(UsageError, match="classifier was given text and has no preprocessor"):
         classifier(preprocessor=None)(TEXTS)
