@@ -9,7 +9,8 @@ class KnownLabels(keras.Model):
 
     What `compile` is given as loss or metrics sees the labels that are not ignored and their
     logits: with weights of 0 a mean would still count the others, and metrics are given no
-    weights.
+    weights. On several replicas the mean is that of each one's labels, which Keras averages; the
+    model's own loss, that of none given, is the mean over all.
     """
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
