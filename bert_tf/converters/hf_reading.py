@@ -82,8 +82,8 @@ def of_labels(checkpoint, folder):
         return {}
     options = options_of(folder) if files.exists(os.path.join(folder, MODULES)) else None
     if task == "classifier":  # no file says whether it is about pairs
-        return {"reading": text_reading(folder, longest, None, options)}
-    length = window_of(folder, longest, options)
+        return {"reading": text_reading(checkpoint.tokenizer, longest, None, options)}
+    length = window_of(checkpoint.tokenizer, longest, options)
     return {"reading": {"seq_length": length, "unit": "word", "stride": max(1, length // 2)}}
 
 

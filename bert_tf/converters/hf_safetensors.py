@@ -16,6 +16,7 @@ from bert_tf.converters import (
     hf_causal,
     hf_config,
     hf_reading,
+    peft_adapter,
     prompted_pairs,
     safetensors_file,
     tokenizer_files,
@@ -123,15 +124,22 @@ def encoder_of(checkpoint):
 
 
 def _read_model(folder, task=None, further=()):
-    source = os.path.join(folder, CONFIG)
-    values = _read_object(folder)
+    adapter = peft_adapter.find(folder)
+    model = adapter.base if adapter else folder
+    source = os.path.join(model, CONFIG)
+    values = _read_object(model)
     family = hf_config.family_of(values, source)
     values = hf_bert.filled(values, source)
     classes = READ_ONLY.get(values["model_type"], MODELS[family])
-    _refuse_other_pickles(folder)
+    _refuse_other_pickles(model)
     heads = () if task is None else [f"{head}*" for row in classes for head in row[2]]
-    tensors, dropped = usual_names(weight_files.read_folder(folder), family, folder,
+    tensors, dropped = usual_names(weight_files.read_folder(model), family, model,
                                    hf_causal.ties(family, values), heads)
+    if adapter:
+        task = task or peft_adapter.task_of(adapter, classes)
+        heads = [*heads, *(name for name in tensors if not name.startswith(PREFIXES[family]))]
+        tensors = peft_adapter.added(adapter, tensors, family)
+        values = peft_adapter.with_labels(values, tensors)
     task = task or _judge_task(values, classes, tensors, source)
     if task["task"] in ("classifier", "tagger"):
         task = {**task, **hf_config.read_classes(values, source, task["task"])}
@@ -147,9 +155,10 @@ def _read_model(folder, task=None, further=()):
               *([TASK_TYPES] if values["model_type"] == "ernie" else [])]
     ours, left = to_ours(rows_read(config, values), tensors, parameter_shapes(config, task), folder,
                          unread)
-    tokenizer = tokenizer_files.tokenizer_folder(folder)
+    tokenizer = tokenizer_files.tokenizer_folder(folder) or tokenizer_files.tokenizer_folder(model)
+    notes = [f"{folder} is an adapter, added to the weights of {model}"] if adapter else []
     return Checkpoint(config, task, ours, tokenizer, dropped + left,
-                      (*hf_bert.notes(values), *tokenizer_files.casing_notes(tokenizer)))
+                      (*notes, *hf_bert.notes(values), *tokenizer_files.casing_notes(tokenizer)))
 
 
 def write_model(checkpoint, folder):

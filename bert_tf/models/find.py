@@ -1,6 +1,7 @@
 """What kind of model is at a path (a run, a SavedModel, a checkpoint of others), and its files."""
 
 import hashlib
+import itertools
 import os
 import typing
 
@@ -14,6 +15,7 @@ ABOUT_MODULES = "config_sentence_transformers.json"
 SPLADE_POOLING = "SpladePooling"  # kind of a module that makes logits weights of tokens
 ROUTES = "router_config.json"  # modules for queries and for documents
 MULTI_VECTOR_MASK = "MultiVectorMask"  # kind of one that says which tokens have vectors
+ADAPTER = "adapter_config.json"  # of PEFT, beside differences to another folder's weights
 EXTRA = "assets.extra"  # of a SavedModel: the files about the model
 MASKED_LM = "masked_lm"  # folder of a pre-training run's first training, of masked tokens
 # Files by which a folder with another format's checkpoint is known.
@@ -89,6 +91,35 @@ def gives_token_vectors(folder):
         "HF_ColBERT"]
 
 
+def adapted_model(folder):
+    """Folder of the model that an adapter in a folder adapts; None where there is no adapter, or a
+    whole model beside it.
+
+    Raises:
+        BertTfError: its file is damaged, or the Hub cannot be reached.
+        UsageError: it names no model, or one that is not there.
+    """
+    source = os.path.join(folder, ADAPTER)
+    if not files.exists(source) or files.exists(os.path.join(folder, "config.json")):
+        return None
+    values = files.read_json_object(source)
+    name, revision = values.get("base_model_name_or_path"), values.get("revision")
+    if not isinstance(name, str) or not name:
+        raise UsageError(explain(f"{source}: base_model_name_or_path={name!r}",
+                                 "the folder or the Hub's name of the model that was adapted"))
+    try:
+        base = name if files.exists(name) else hub.local(
+            f"{hub.SCHEME}{name}" + (f"@{revision}" if revision else ""))
+    except UsageError as error:
+        raise UsageError(explain(
+            f"{source} names the model {name!r}, which is neither here nor on the Hub: {error}",
+            attempt="writing into that file where it is")) from error
+    if not files.exists(os.path.join(base, "config.json")):
+        raise UsageError(explain(f"{source}: base_model_name_or_path={name!r}",
+                                 "a folder of transformers with config.json"))
+    return base
+
+
 def model_folder(path):
     """Folder of our model at `path`, of a run its `model`; None where there is none of ours."""
     for folder in (os.path.join(path, "model"), path):
@@ -106,7 +137,8 @@ def model_files(path):
     found = [os.path.join(part, name) for part in parts for name in files.list_folder(part)]
     found = hub.without_others(given, folder, list(filter(files.is_file, found)))
     if found:
-        return found
+        base = adapted_model(folder)
+        return found + (model_files(base) if base else [])
     if files.exists(path + ".index"):
         folder, name = os.path.split(path)
         names = files.list_folder(folder or ".")
@@ -131,7 +163,8 @@ def deciding_files(path):
     paths = [os.path.join(folder, name)
              for folder in folders for name in files.list_folder(folder)]
     paths = hub.without_others(path, found.path, list(filter(files.is_file, paths)))
-    return paths or model_files(path)
+    adapted = [base for base in map(adapted_model, folders) if base]
+    return [*paths, *itertools.chain(*map(deciding_files, adapted))] or model_files(path)
 
 
 def model_digest(path):
@@ -162,7 +195,8 @@ def _find(path):
     if files.exists(config):
         registered = "registered_name" in files.read_json_object(config)
         return Found("keras_hub" if registered else "hf", path, path)
-    if files.exists(os.path.join(path, "discriminator", "config.json")):
+    if any(files.exists(os.path.join(path, name)) for name in (
+            os.path.join("discriminator", "config.json"), ADAPTER)):
         return Found("hf", path, path)
     return None
 

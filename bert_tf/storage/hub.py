@@ -29,15 +29,17 @@ _FOLDERS = ("", "[0-9]*_*/", "query_[0-9]_*/", "document_[0-9]_*/", "discriminat
 _DESCRIPTIONS = (
     "config.json", "modules.json", "router_config.json", "config_sentence_transformers.json",
     "sentence_*_config.json", "model_config.json", "task.json", "checksums.json",
-    "metadata.json", "artifact.metadata", "preprocessor.json", "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "metadata.json", "artifact.metadata", "adapter_config.json", "preprocessor.json",
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "chat_template.jinja", "vocab.txt", "vocab.json", "vocabulary.txt", "vocabulary.json",
     "vocabulary.spm", "merges.txt", "merges.json", "spiece.model", "sentencepiece.bpe.model",
     "spm.model")
-_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
+_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors",
+                "adapter_model.safetensors")
 _WEIGHTS = (*_SAFETENSORS, "model.weights.h5", "model.index", "model.data-*")
 # Where a folder has no safetensors.
-_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin",
+            "adapter_model.bin")
 # Which are no repositories.
 _FILES = (".txt", ".json", ".jsonl", ".model", ".vocab", ".ckpt", ".keras")
 _SERVER_ERROR = 500
