@@ -34,9 +34,9 @@ _DESCRIPTIONS = (
     "chat_template.jinja", "vocab.txt", "vocab.json", "vocabulary.txt", "vocabulary.json",
     "vocabulary.spm", "merges.txt", "merges.json", "spiece.model", "sentencepiece.bpe.model",
     "spm.model")
-_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors",
-                "adapter_model.safetensors")
-_WEIGHTS = (*_SAFETENSORS, "model.weights.h5", "model.index", "model.data-*")
+_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
+_WEIGHTS = (*_SAFETENSORS, "adapter_model.safetensors", "model.weights.h5", "model.index",
+            "model.data-*")
 # Where a folder has no safetensors.
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin",
             "adapter_model.bin")

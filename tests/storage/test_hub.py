@@ -65,6 +65,24 @@ def test_a_pickle_only_where_there_is_nothing_else(server):
     assert "pytorch_model.bin" in files_of(hub.local("hf://org/name"))
 
 
+def test_an_adapter_and_what_it_adapts(server):
+    from bert_tf.models.find import adapted_model, model_files
+
+    own = {"adapter_config.json": b'{"base_model_name_or_path": "org/name", "revision": "v1.0"}',
+           "adapter_model.safetensors": b"added"}
+    server.repositories["org/adapter"] = {"main": {**own, "optimizer.pt": b"moments"}}
+    folder = hub.local("hf://org/adapter")
+    assert files_of(folder) == own
+    base = adapted_model(folder)
+    assert files_of(base)["config.json"] == b'{"old": 1}'
+    assert {*map(os.path.dirname, model_files("hf://org/adapter"))} == {folder, base}
+    del server.repositories["org/name"]
+    own["adapter_config.json"] = b'{"base_model_name_or_path": "org/gone"}'
+    server.repositories["org/adapter"]["main"] = own
+    with pytest.raises(UsageError, match="names the model 'org/gone', which is neither.*gone"):
+        adapted_model(hub.local("hf://org/adapter@main"))
+
+
 def test_a_tokenizer_comes_without_weights(server, monkeypatch):
     assert "model.safetensors" not in files_of(hub.local("hf://org/name", weights=False))
     assert "model.safetensors" in files_of(hub.local("hf://org/name"))
