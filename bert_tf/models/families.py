@@ -8,12 +8,13 @@ from bert_tf.layers.frozen import freeze_parts, frozen_parts
 from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.quantized import Quantizes
 from bert_tf.models.backbone import INPUTS, Backbone
+from bert_tf.models.made_anew import MadeAnew
 from bert_tf.models.portable import Portable
 from bert_tf.models.pretrained import Saved
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class EncoderModel(Adaptable, Quantizes, Saved, Portable, keras.Model):
+class EncoderModel(Adaptable, Quantizes, Saved, Portable, MadeAnew, keras.Model):
     """A `Backbone` as a functional Keras model; see `build_encoder`."""
 
     saved_as = "encoder"

@@ -7,11 +7,12 @@ from bert_tf.config import ModelConfig
 from bert_tf.layers.frozen import freeze_parts, frozen_parts
 from bert_tf.layers.quantized import Quantizes, policy_of
 from bert_tf.models.families import INPUTS
+from bert_tf.models.made_anew import MadeAnew
 from bert_tf.models.portable import Portable
 from bert_tf.models.pretrained import Saved
 
 
-class OnEncoder(Quantizes, Saved, Portable):
+class OnEncoder(Quantizes, Saved, Portable, MadeAnew):
     """Mixin of Keras models with an `encoder`, a `config` and a `seed`.
 
     Their constructors take an encoder or its `ModelConfig`, `dtype`, `seed` and `options()`.

@@ -81,6 +81,8 @@ class Saved:
         reads_text = model_class.preprocessor_class and "preprocessor" not in options
         if reads_text:
             options["preprocessor"] = read_by(reading)
+            if task == saved_task == "classifier" and not reading and options["preprocessor"]:
+                options["preprocessor"].pair = None  # nothing says what it was trained on
         tensors, encoder = self.tensors, f"{config.family}/"
         if options.get("name") and task == "encoder":  # the paths of its variables begin with it
             family, encoder = encoder, f"{options['name']}/"

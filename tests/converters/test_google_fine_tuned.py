@@ -1,12 +1,16 @@
 """Checkpoints that the original projects fine-tuned: their heads, and what is left behind."""
 
+import json
+
 import numpy as np
 import pytest
 from harness import unsealed
 from same import check_same
 from test_google_tf1 import made, rewrite
 
+import bert_tf
 from bert_tf.converters import google_tf1
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
 
 def fine_tuned(folder, family, task, names):
@@ -42,3 +46,14 @@ def test_heads_of_other_code_are_left_behind_with_a_note(tmp_path):
     read = google_tf1.read(path)
     check_same(made("electra", {"task": "encoder"}), read)
     assert "left behind as heads of other code: task_specific/mnli/dense/kernel" in read.notes
+
+
+def test_no_file_says_whether_texts_are_pairs(tmp_path):
+    """Saved again it was one of single texts, whose export refused `--pair`."""
+    path, checkpoint = fine_tuned(tmp_path, "bert", {
+        "task": "classifier", "labels": ["LABEL_0", "LABEL_1"]}, {
+            f"cls/classifier/{name}": name for name in ("output_weights", "output_bias")})
+    pieces = [*SPECIAL_TOKENS, *map(str, range(checkpoint.config.vocab_size - 5))]
+    (tmp_path / "google" / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    bert_tf.from_pretrained(path).save_pretrained(str(tmp_path / "again"))
+    assert json.loads((tmp_path / "again/task.json").read_text())["reading"]["pair"] is None

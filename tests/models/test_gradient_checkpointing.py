@@ -8,10 +8,12 @@ import tensorflow as tf
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.layers.transformer_block import TransformerBlock
+from bert_tf.models import backbone
 from bert_tf.models.encoder import Encoder
 from bert_tf.models.families import build_encoder
 from bert_tf.randomness import draw_at
 from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.pretraining.language_model import LanguageModel
 
 pytestmark = pytest.mark.graphs_improved
 
@@ -100,16 +102,35 @@ def test_inference_and_what_asks_for_probabilities_compute_once():
                                atol=1e-6)
 
 
-def test_it_may_be_set_between_two_fits(monkeypatch):
+@pytest.mark.parametrize("kind", [Classifier, LanguageModel])
+def test_it_and_padding_free_may_be_set_between_two_fits(kind, monkeypatch):
     """Keras kept the function of the first one."""
-    calls, recompute = [], tf.recompute_grad
-    monkeypatch.setattr(tf, "recompute_grad", lambda call: calls.append(call) or recompute(call))
-    model = Classifier(ModelConfig.from_dict(SIZES), ["no", "yes"], seed=1)
+    calls, recompute, layout = [], tf.recompute_grad, backbone.PaddingFree
+    monkeypatch.setattr(tf, "recompute_grad", lambda call: calls.append("checkpointing")
+                        or recompute(call))
+    monkeypatch.setattr(backbone, "PaddingFree", lambda *given, **options: calls.append("free")
+                        or layout(*given, **options))
+    config = ModelConfig.from_dict({**SIZES, "num_hidden_layers": 1})
+    if kind is Classifier:
+        model, given = kind(config, num_labels=2), (INPUTS, np.array([0, 1, 1, 0]))
+    else:
+        model, given = kind(config.replace(attention="causal", pooling="last")), (INPUTS,)
     model.compile("sgd")
-    for again in (False, True):
-        model.backbone.gradient_checkpointing = again
-        model.fit(INPUTS, np.array([0, 1, 1, 0]), verbose=0)
-        assert bool(calls) == again
+    for checkpointing, free in ((False, False), (True, False), (False, True)):
+        calls.clear()
+        model.backbone.gradient_checkpointing, model.backbone.padding_free = checkpointing, free
+        model.fit(*given, verbose=0)
+        assert set(calls) == {*["checkpointing"] * checkpointing, *["free"] * free}
+
+
+def test_padding_free_may_be_set_between_two_predictions_of_an_encoder():
+    model = build_encoder(ModelConfig.from_dict(SIZES), seed=1)
+    padded = model.predict(INPUTS, verbose=0)["sequence_output"]
+    model.backbone.padding_free = True
+    found = model.predict(INPUTS, verbose=0)["sequence_output"]
+    real = INPUTS["input_mask"] > 0
+    np.testing.assert_allclose(found[real], padded[real], atol=1e-5)
+    assert not found[~real].any() and padded[~real].any()
 
 
 def test_the_scope_of_keras_is_refused():

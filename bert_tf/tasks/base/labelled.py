@@ -1,5 +1,7 @@
 """Base of the models that are trained on labelled text: one head on an encoder."""
 
+import numbers
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -295,8 +297,11 @@ def check_labels(labels, num_labels=None, least=2):
         least: 1 or 2.
 
     Raises:
-        UsageError: they are no names, too few, or not `num_labels`.
+        UsageError: they are no names, too few, or not `num_labels`, or that is no number of them.
     """
+    if num_labels is not None and (isinstance(num_labels, bool) or not isinstance(
+            num_labels, numbers.Integral) or num_labels < 1):
+        raise UsageError(explain(f"num_labels={num_labels!r}", "an integer from 1 on"))
     if labels is None and num_labels is not None:
         labels = [str(number) for number in range(num_labels)]
     if labels is None:

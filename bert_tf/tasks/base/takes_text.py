@@ -4,7 +4,6 @@ import contextlib
 import contextvars
 import functools
 import itertools
-import threading
 import types
 import warnings
 
@@ -26,7 +25,6 @@ from bert_tf.tokenization.morphemes import pretokenize
 _SCALARS = (str, bytes, int, float, type(None))
 # Whether a step of Keras' runs, whose text is analysed: analysing it again would change some.
 _in_step = contextvars.ContextVar("in_step", default=False)
-_making = threading.RLock()  # of the module: models are copied
 
 
 class TakesText:
@@ -129,38 +127,23 @@ class TakesText:
         return outputs if replicas == 1 else tf.nest.map_structure(
             lambda found: found[:len(found) // replicas], outputs)
 
-    def make_train_function(self, force=False):
-        """See Keras."""
-        return super().make_train_function(force or self._reads_anew("train"))
-
-    def make_test_function(self, force=False):
-        """See Keras."""
-        return super().make_test_function(force or self._reads_anew("test"))
-
-    def make_predict_function(self, force=False):
-        """See Keras."""
-        with _making:  # of threads none is to take a function that another one is about to replace
-            return super().make_predict_function(force or self._reads_anew("predict"))
-
-    def _reads_anew(self, function):
-        """Return whether the preprocessor, its options, `gradient_checkpointing` or the ranks of
-        what is given changed since `function` was made, or adapters were added.
-
-        What they do is fixed in the graph that Keras keeps; of two ranks TensorFlow would make one
-        that knows neither.
-        """
-        now = len(self.weights), self.backbone.gradient_checkpointing, self.preprocessor and (
+    def fixed_in_graphs(self):
+        """See `MadeAnew`; and the preprocessor with its options."""
+        return *super().fixed_in_graphs(), self.preprocessor and (
             id(self.preprocessor), *self.preprocessor.reading().items())
-        name = f"_reading_of_{function}"
-        before, known = getattr(self, name, (now, {}))
-        given = getattr(self, f"_given_to_{function}", {})
-        anew = now != before or any(known.get(kinds, ranks) != ranks
-                                    for kinds, ranks in given.items())
-        setattr(self, name, (now, given if anew else known | given))
-        return anew
+
+    def _is_outdated(self, function):
+        """See `MadeAnew`; so is one of other ranks: of two TensorFlow would make a graph that
+        knows neither."""
+        name = f"_ranks_of_{function}"
+        known, given = getattr(self, name, {}), getattr(self, f"_given_to_{function}", {})
+        outdated = super()._is_outdated(function) or any(
+            known.get(kinds, ranks) != ranks for kinds, ranks in given.items())
+        setattr(self, name, given if outdated else known | given)
+        return outdated
 
     def _note_ranks(self, function, *given):
-        """Keep the ranks of arrays, or of a dataset's batches, for `_reads_anew`, and their kinds:
+        """Keep the ranks of arrays, or of a dataset's batches, for `_is_outdated`, and their kinds:
         of other ones TensorFlow makes a graph beside the first."""
         for dataset in filter(lambda part: isinstance(part, tf.data.Dataset), given):
             check_batched(dataset)

@@ -222,7 +222,7 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=
 
     Raises:
         BertTfError: a BadRow, which is raised itself, or examples of several kinds.
-        UsageError: the model cannot learn from such examples.
+        UsageError: the model cannot learn from such examples, or by that loss.
     """
     examples = list(examples)
     for example in examples:
@@ -233,8 +233,8 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=
         raise UsageError(explain(f"{examples[0].where}: {kind} for {model.name}", KINDS[1]))
     if crops and kind != KINDS[2]:
         raise UsageError(explain(f"crops={crops} of {kind}", KINDS[2]))
-    features = query_features(examples, model, loss or model.training_loss,
-                              crops=crops and RandomCrops(crops, seed))
+    loss = model.training_loss if loss is None else model.check_loss(loss)
+    features = query_features(examples, model, loss, crops=crops and RandomCrops(crops, seed))
     made = TaskInput(features, batch_size, seed, False, model.config.padding_id, epochs=epochs)
     count = tf.data.experimental.assert_cardinality(made.steps_per_epoch * epochs)
     return without_position(made.dataset()).apply(count)

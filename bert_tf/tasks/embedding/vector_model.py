@@ -41,7 +41,7 @@ class VectorModel(Ranks, TextModel):
 
     def __init__(self, encoder, dtype, seed, preprocessor, training_loss, **kwargs):
         super().__init__(encoder, dtype, seed, preprocessor, **kwargs)
-        self.training_loss = (self._checked(training_loss) if isinstance(
+        self.training_loss = (self.check_loss(training_loss) if isinstance(
             training_loss, EmbeddingLoss) else self.loss_class(**(training_loss or {})))
 
     def get_config(self):
@@ -51,10 +51,11 @@ class VectorModel(Ranks, TextModel):
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """See Keras; `loss` may also be an `EmbeddingLoss`, without one it is `training_loss`."""
         if isinstance(loss, EmbeddingLoss):
-            self.training_loss, loss = self._checked(loss), None
+            self.training_loss, loss = self.check_loss(loss), None
         super().compile(optimizer, loss, **kwargs)
 
-    def _checked(self, loss):
+    def check_loss(self, loss):
+        """Return `loss` if the model can be trained by it; else raise UsageError."""
         if type(loss) is not self.loss_class:
             raise UsageError(explain(f"{loss!r} for {self.name}", self.loss_class.__name__))
         check_options(loss)

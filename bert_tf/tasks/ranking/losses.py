@@ -18,10 +18,15 @@ def listwise(logits, labels):
 
     Returns: float32 `[b]`, nats.
     """
-    logits = tf.where(labels < 0, _NONE, logits)
+    logits = of_candidates(logits, labels)
     relevant = tf.cast(labels > 0, tf.float32)
     target = tf.math.divide_no_nan(relevant, tf.reduce_sum(relevant, axis=1, keepdims=True))
     return -tf.reduce_sum(target * tf.nn.log_softmax(logits), axis=1)
+
+
+def of_candidates(logits, labels):
+    """Return `logits [b, candidates]`, the lowest where there is no candidate."""
+    return tf.where(labels < 0, _NONE, logits)
 
 
 def listwise_weights(labels):

@@ -4,18 +4,19 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.tasks.base.known_labels import KnownLabels
 from bert_tf.tasks.base.labelled import LabelledModel, check_sees_text
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.objective import weighed
 from bert_tf.tasks.base.ranks import ScoresPairs
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.tasks.ranking.losses import LOSSES
+from bert_tf.tasks.ranking.losses import LOSSES, of_candidates
 
 LABEL = "relevance"
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Ranker(ScoresPairs, LabelledModel):
+class Ranker(ScoresPairs, LabelledModel, KnownLabels):
     """An encoder that reads a query and a passage together, and one logit from `pooled_output`.
 
     Its variables are those of a `Classifier` of one number, and so it is saved: what is read again,
@@ -98,6 +99,25 @@ class Ranker(ScoresPairs, LabelledModel):
             weights = weighed(LOSSES["listwise"][1](labels), batch)
         return {"ranker_accuracy": (tf.reduce_sum(weights * tf.cast(right, tf.float32)),
                                     tf.reduce_sum(weights))}
+
+    def known(self, y, y_pred, weights):
+        """See `KnownLabels`; labels that are floats, such as a teacher's scores, may be negative.
+
+        Candidates to be compared stay side by side, those that are none with the lowest of logits.
+        """
+        given = tf.convert_to_tensor(self._with_labels(None, y)["label_ids"])
+        several = y_pred.shape[1] != 1
+        if given.dtype.is_floating or several and len(given.shape) == 1:
+            return y, y_pred, weights
+        labels = self._labels({"label_ids": given}, "label_ids")
+        if several and self.rank_loss == "listwise":
+            return tf.maximum(labels, 0), of_candidates(y_pred, labels), weights
+        known = labels >= 0
+        if weights is not None:
+            weights = tf.boolean_mask(
+                weighed(tf.ones_like(labels), {"example_weights": weights}), known)
+        return (tf.boolean_mask(labels, known)[:, tf.newaxis],
+                tf.boolean_mask(y_pred, known)[:, tf.newaxis], weights)
 
     def _labels(self, batch, key):
         labels = tf.cast(batch[key], tf.int32)

@@ -351,6 +351,14 @@ def test_labels_are_two_or_more_names(labels):
             task(TINY, labels)
 
 
+@pytest.mark.parametrize("number", ["3", 3.0, 0, -1, True])
+def test_a_number_of_labels_that_is_none(number):
+    for task in (Classifier, TokenClassifier):
+        for labels in (None, ["a", "b", "c"]):
+            with pytest.raises(UsageError, match=f"num_labels={number!r}; expected an integer"):
+                task(TINY, labels, num_labels=number)
+
+
 def test_a_classifier_that_sees_one_token_is_refused():
     causal = TINY.replace(attention="causal")
     with pytest.raises(UsageError, match="pooling='last' or 'mean', or bilstm=True"):

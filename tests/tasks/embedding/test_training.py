@@ -156,6 +156,9 @@ def test_what_keras_cannot_learn_from(write_file):
         bert_tf.query_batches(scored, make(SparseEmbedder), 1, seed=1)
     with pytest.raises(BertTfError, match="queries with positives among labelled pairs"):
         bert_tf.query_batches([*scored, QueryExample("1", "w1", ("w2",))], make(), 2, seed=1)
+    for loss in ("in_batch", "", bert_tf.SparseLoss()):
+        with pytest.raises(UsageError, match="for .*; expected EmbeddingLoss"):
+            bert_tf.query_batches(queries(4), make(), 2, seed=1, loss=loss)
 
 
 @pytest.mark.parametrize("model", [

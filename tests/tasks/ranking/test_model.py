@@ -116,6 +116,36 @@ def test_plain_fit_on_pairs():
         ranker().loss_sums(np.zeros([2, 1]), {"label_ids": tf.constant([1, 0])})
 
 
+@pytest.mark.parametrize(("name", "loss"), [
+    ("binary", keras.losses.BinaryCrossentropy),
+    ("listwise", keras.losses.CategoricalCrossentropy)])
+def test_losses_of_keras_see_no_missing_candidate(name, loss, eager):
+    """They learned from its label, -1."""
+    told, weights = [], np.array([1, 2, 0, 1], np.float32)
+    for given in (None, loss(from_logits=True, reduction="sum")):
+        model = ranker(loss=name)
+        batch = dict(next(iter(TaskInput(list_features(lists(4), model.preprocessor), 4, 1,
+                                         shuffle=False).dataset())), example_weights=weights)
+        del batch["first_example"]
+        model.compile("sgd", given)
+        told.append(model.test_on_batch(batch))
+        total = float(model.loss_weights(batch)["ranker"])
+    assert np.min(batch["label_ids"]) < 0
+    assert np.ravel(told[1])[0] == pytest.approx(total * told[0][0], rel=1e-5)
+
+
+def test_losses_of_keras_see_no_ignored_pair(eager):
+    model, texts = ranker(), (["the end"] * 4, ["fine", "dull", "music", "story"])
+    model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
+    found = model.test_on_batch(texts, [1, -1, 0, 1])
+    kept = tuple([column[row] for row in (0, 2, 3)] for column in texts)
+    assert found == pytest.approx(model.test_on_batch(kept, [1, 0, 1]), rel=1e-5)
+    model.compile("sgd", "mse")  # of a teacher's scores
+    scores = np.array([3.5, -2, 0.5, -1], np.float32)
+    assert model.test_on_batch(texts, scores) == pytest.approx(
+        np.square(model.scores(*texts) - scores).mean(), rel=1e-5)
+
+
 @pytest.mark.parametrize("call, message", [
     (lambda: ranker().rank("a", "b"), "a list of strings"),
     (lambda: ranker().rank(["a"], ["b"]), "expected a string"),
