@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
-from bert_tf.errors import UsageError
+from bert_tf.errors import UsageError, explain
 from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
@@ -274,6 +274,17 @@ class Backbone(Adaptable, keras.Layer):
 
 class _TokenEmbedding(keras.layers.ReversibleEmbedding):
     """A layer on a table that another layer saves: in a file there is nothing of it."""
+
+    def get_config(self):
+        """Refuse: what is built of a configuration would have a table of its own.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(explain(
+            f"{self.name}, whose table is another layer's, in a file or a clone of a functional "
+            "model", attempt="building the model again and model.load_weights of what "
+            "model.save_weights('NAME.weights.h5') wrote, or a model of a class of your own"))
 
     def save_own_variables(self, store):
         """See Keras."""

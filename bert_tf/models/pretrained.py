@@ -101,6 +101,8 @@ def takes_no_text(name, otherwise):
 def float_variables(model, target, attempt):
     """Return `{path: value}` of all weights, adapters being added to their kernels.
 
+    Those of an encoder are under its family's name, whatever its own.
+
     Args:
         model: a `Saved` Keras model.
         target: what they are for, and `attempt` what to do instead, for the message.
@@ -113,4 +115,9 @@ def float_variables(model, target, attempt):
     if any(layer.quantization_mode for layer in model._flatten_layers()):
         raise UsageError(explain(f"{model.name} is quantized, and {target} holds floats",
                                  attempt=attempt))
-    return merged_variables(model)
+    values = merged_variables(model)
+    if model.saved_as == "encoder" and model.name != model.config.family:
+        own, family = f"{model.name}/", f"{model.config.family}/"
+        values = {family + path.removeprefix(own) if path.startswith(own) else path: value
+                  for path, value in values.items()}
+    return values

@@ -322,6 +322,17 @@ def test_token_embedding_is_tied(make):
     assert [id(variable) for variable in made.encoder.weights].count(id(layer.embeddings)) == 1
 
 
+def test_a_tied_token_embedding_is_in_no_file_and_no_clone(tmp_path):
+    """As what is read, or cloned, it would have a table of its own."""
+    encoder = ours().encoder
+    model = keras.Model(encoder.input, encoder.token_embedding(
+        encoder.output["sequence_output"], reverse=True))
+    with pytest.raises(UsageError, match="another layer's.*save_weights"):
+        model.save(tmp_path / "model.keras")
+    with pytest.raises(UsageError, match="another layer's"):
+        keras.models.clone_model(model)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("make", [keras_hub, ours])
 def test_mixed_precision_and_xla(make, tmp_path):

@@ -272,6 +272,9 @@ def test_two_encoders_of_text_in_one_model(tmp_path):
     model = keras.Model(text, [encoder(text)["pooled_output"] for encoder in encoders])
     one, other = model(tf.constant(["a"]))
     np.testing.assert_array_equal(one, other)
+    encoders[1].save_pretrained(tmp_path / "again")  # under the names of any other
+    again = from_pretrained(str(tmp_path / "again"))
+    np.testing.assert_array_equal(again(tf.constant(["a"]))["pooled_output"], one)
 
 
 def test_half_precision_weights_are_float32_on_disk(tmp_path):
