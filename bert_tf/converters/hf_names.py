@@ -39,6 +39,17 @@ def _of_roberta(family):
                      row.layout) for row in (*_ENCODER, *_LM_HEAD, *_OWN_DENSE))
 
 
+_JINA = "jina_embeddings_v3"
+# As transformers names the modules, where its files have the names of the first code.
+_JINA_MODULES = (
+    *layer_norm(f"{_JINA}/embeddings/LayerNorm", "roberta.embeddings.LayerNorm"),
+    *in_block(_JINA, "roberta.layers.{i}",
+              {"attention/self/query": "self_attn.q_proj", "attention/self/key": "self_attn.k_proj",
+               "attention/self/value": "self_attn.v_proj",
+               "attention/output/dense": "self_attn.o_proj", "intermediate/dense": "mlp.fc1",
+               "output/dense": "mlp.fc2"},
+              {"attention/output": "post_attention_layernorm", "output": "post_mlp_layernorm"}),
+)
 _HEAD_NORMS = {"attention/self/query": "self_attn.q_norm", "attention/self/key": "self_attn.k_norm"}
 _TRANSFORM = "cls/predictions/transform"
 _T5_BLOCK = "transformer.encoder.block.{i}.layer"
@@ -205,10 +216,28 @@ ROWS = {
         Row("cls/predictions/output_bias", "lm_head.decoder.bias"),
         *label_heads(),
     ),
+    _JINA: (
+        *layer_norm(f"{_JINA}/embeddings/LayerNorm", "roberta.emb_ln"),
+        stacked(_JINA, "roberta.encoder.layers.{i}.mixer.Wqkv.weight"),
+        stacked(_JINA, "roberta.encoder.layers.{i}.mixer.Wqkv.bias", "bias", SIDE_BY_SIDE),
+        *in_block(_JINA, "roberta.encoder.layers.{i}",
+                  {"attention/output/dense": "mixer.out_proj", "intermediate/dense": "mlp.fc1",
+                   "output/dense": "mlp.fc2"},
+                  {"attention/output": "norm1", "output": "norm2"}),
+        *_of_roberta(_JINA),
+    ),
     "eurobert": (
         *like_llama("eurobert", {"attention": "input_layernorm",
                                  "intermediate": "post_attention_layernorm"}),
         *label_heads("dense"),
+    ),
+    "ultrabert": (
+        *dense("cls/predictions/inner/dense", "head.linear1"),
+        *dense(f"{_TRANSFORM}/dense", "head.linear2"),
+        Row("cls/predictions/output_weights", "cls.weight"),
+        *like_llama("ultrabert", {"attention": "input_layernorm",
+                                  "intermediate": "post_attention_layernorm"}, "ultrabert"),
+        *label_heads(),
     ),
     "qwen3": (
         *like_llama("qwen3", _HEAD_NORMS | {"attention": "input_layernorm",
@@ -229,7 +258,7 @@ _GATED_T5 = (Row("t5/encoder/layer_{i}/intermediate/dense/kernel",
 # Their base model's prefix, which a file of the bare model lacks.
 PREFIXES = {family: f"{family}." for family in ROWS} | {
     **dict.fromkeys(("gpt", "gpt2", "t5"), "transformer."),
-    **dict.fromkeys(("xlm_roberta", "camembert"), "roberta."),
+    **dict.fromkeys(("xlm_roberta", "camembert", _JINA), "roberta."),
     **dict.fromkeys(("modernbert", "eurobert", "qwen3", "gemma3"), "model.")}
 
 
@@ -242,10 +271,13 @@ def rows_of(config):
 TASK_TYPES = "bert.embeddings.task_type_embeddings.weight"  # ERNIE's
 
 
-def rows_read(config, values):
-    """The table of a `ModelConfig` for the folder with these `values` of a `config.json`."""
+def rows_read(config, values, names):
+    """The table of a `ModelConfig` for the folder with these `values` of a `config.json` and
+    tensors of these `names`."""
     further = ()
-    if values["model_type"] == "big_bird":
+    if config.family == _JINA and "roberta.layers.0.self_attn.q_proj.weight" in names:
+        further = _JINA_MODULES
+    elif values["model_type"] == "big_bird":
         further = (*dense("bert/pooler/dense", "bert.pooler"), *_OWN_DENSE)
     elif values.get("use_task_id"):
         further = (Row("bert/embeddings/token_type_embeddings",

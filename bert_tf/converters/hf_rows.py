@@ -44,20 +44,21 @@ def stacked(family, theirs, end="kernel", layout=STACKED):
                      for part in ("query", "key", "value")), theirs, layout)
 
 
-def like_llama(family, norms):
-    """Return the rows of an encoder with Llama's names, whose blocks have these `norms`."""
+def like_llama(family, norms, theirs="model"):
+    """Return the rows of an encoder with Llama's names after `theirs`, whose blocks have these
+    `norms`."""
+    block = f"{theirs}.layers.{{i}}"
     return (
-        Row(f"{family}/embeddings/word_embeddings", "model.embed_tokens.weight"),
+        Row(f"{family}/embeddings/word_embeddings", f"{theirs}.embed_tokens.weight"),
         Row(f"{family}/encoder/layer_{{i}}/intermediate/dense/kernel",
-            ("model.layers.{i}.mlp.gate_proj.weight", "model.layers.{i}.mlp.up_proj.weight"),
-            HALVES),
-        *in_block(family, "model.layers.{i}",
+            (f"{block}.mlp.gate_proj.weight", f"{block}.mlp.up_proj.weight"), HALVES),
+        *in_block(family, block,
                   {"attention/self/query": "self_attn.q_proj",
                    "attention/self/key": "self_attn.k_proj",
                    "attention/self/value": "self_attn.v_proj",
                    "attention/output/dense": "self_attn.o_proj", "output/dense": "mlp.down_proj"},
                   norms),
-        *layer_norm(f"{family}/encoder/LayerNorm", "model.norm"),
+        *layer_norm(f"{family}/encoder/LayerNorm", f"{theirs}.norm"),
         Row("cls/predictions/output_weights", "lm_head.weight"),
     )
 
