@@ -107,6 +107,8 @@ class ModelConfig(Config):
     #     "late": the mean, but of labels that of what their head's dense layer makes of each token
     masked_lm_head: str = "transform"  # and the word embeddings; "tied": these alone, as always in
     #     family "gpt" for "transform"; "linear": a matrix of its own
+    masked_lm_head_size: int = 0  # of "linear": before it two dense layers without bias, this wide
+    #     and as wide as the layers, each with head_act; 0: none
     head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
     label_head: str = "linear"  # of labels; "no_bias": without one; "dense": a dense layer before
     #     those of a text; "transform": dense and LayerNorm before those of tokens too
@@ -125,7 +127,8 @@ class ModelConfig(Config):
             self._refuse(("num_hidden_layers",), lambda value: value == 0, "0 of family='static'")
         else:
             self._refuse(("num_hidden_layers",), lambda value: value >= 1, "at least 1")
-        self._refuse(("type_vocab_size", "embedding_size", "attention_head_size", "score_size"),
+        self._refuse(("type_vocab_size", "embedding_size", "attention_head_size", "score_size",
+                      "masked_lm_head_size"),
                      lambda value: value >= 0, "at least 0")
         self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
@@ -164,6 +167,10 @@ class ModelConfig(Config):
         for name in ("use_bias", "dense_bias", "intermediate_bias"):
             if self.feed_forward == "conv" and not getattr(self, name):
                 raise UsageError(f"feed_forward='conv' has biases: {name}=False cannot be")
+        if self.masked_lm_head_size and self.masked_lm_head != "linear":
+            raise UsageError(explain(
+                f"masked_lm_head_size={self.masked_lm_head_size} with masked_lm_head="
+                f"{self.masked_lm_head!r}", attempt="masked_lm_head='linear'"))
         if self.family == "gpt" and (self.attention != "causal" or self.type_vocab_size):
             raise UsageError(explain("family='gpt'", "attention='causal' and type_vocab_size=0"))
         if not self.type_vocab_size and FAMILY_DEFAULTS[self.family].get("type_vocab_size", 2):

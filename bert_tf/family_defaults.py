@@ -6,7 +6,7 @@ _ROBERTA = {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddin
 _GPT = {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
         "embedding_norm": False, "masked_lm_head": "tied", "pooling": "last",
         "label_head": "no_bias"}
-# Of the two families whose attention has norms, and whose head is the table of embeddings.
+# Of families whose attention has norms, and whose head is the table of embeddings.
 _LIKE_LLAMA = {"hidden_act": "silu", "layer_norm_eps": 1e-6, "type_vocab_size": 0,
                "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
                "position_embedding": "none", "relative_position": "rotary", "norm": "rms_norm",
@@ -51,6 +51,10 @@ FAMILY_DEFAULTS = {
             "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
             "relative_position": "rotary", "rotary_base": 160000.0, "intermediate_bias": False,
             "feed_forward": "gated"},
+    # Sturua et al. 2024, "jina-embeddings-v3", section 3.
+    "jina_embeddings_v3": {**_ROBERTA, "max_position_embeddings": 8194,
+                           "positions_from_padding": False, "position_embedding": "none",
+                           "relative_position": "rotary", "rotary_base": 20000.0},
     # Boizard et al. 2025, "EuroBERT", section 2.1.
     "eurobert": {"hidden_act": "silu", "layer_norm_eps": 1e-5, "max_position_embeddings": 8192,
                  "type_vocab_size": 0, "hidden_dropout_prob": 0.0,
@@ -59,6 +63,10 @@ FAMILY_DEFAULTS = {
                  "norm_position": "pre", "embedding_norm": False, "dense_bias": False,
                  "feed_forward": "gated", "masked_lm_head": "linear", "pooling": "late",
                  "label_head": "dense", "label_act": "gelu"},
+    "ultrabert": {**_LIKE_LLAMA, "max_position_embeddings": 32768, "rotary_base": 2560000.0,
+                  "local_attention": 256, "global_attention_every": 3, "first_global_layer": 2,
+                  "query_key_norm": False, "masked_lm_head": "linear", "masked_lm_head_size": 768,
+                  "head_act": "gelu_approximate", "pooling": "first", "label_head": "linear"},
     # Yang et al. 2025, "Qwen3 Technical Report", section 2; of Qwen3-Embedding and -Reranker as of
     # the language models.
     "qwen3": {**_LIKE_LLAMA, "max_position_embeddings": 32768, "attention": "causal",

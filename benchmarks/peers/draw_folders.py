@@ -21,7 +21,10 @@ KINDS = {"nomic_bert": ("NomicBert", "bert_st_mean", {"type_vocab_size": 2}),
          "gte": ("Gte", "xlm_roberta_mlm", {"type_vocab_size": 2, "rope_parameters": {
              "rope_type": "linear", "rope_theta": 160000.0, "factor": 1.25}}),
          "eurobert": ("EuroBert", "modernbert_mlm", {"num_key_value_heads": 1, "rope_parameters": {
-             "rope_type": "default", "rope_theta": 250000.0}})}
+             "rope_type": "default", "rope_theta": 250000.0}}),
+         "jina_embeddings_v3": ("JinaEmbeddingsV3", "xlm_roberta_mlm", {}),
+         "ultrabert": ("Ultrabert", "modernbert_mlm", {
+             "num_key_value_heads": 1, "sliding_window": 4, "prediction_head_size": 20})}
 HEADS = {"mlm": "ForMaskedLM", "classification": "ForSequenceClassification",
          "tokens": "ForTokenClassification"}
 SIZES = {"hidden_size": 36, "num_hidden_layers": 3, "num_attention_heads": 3,

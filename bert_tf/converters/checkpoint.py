@@ -200,7 +200,10 @@ def _masked_lm_head(config, name):
     if config.masked_lm_head == "tied":
         return {}
     if config.masked_lm_head == "linear":
-        return {f"{name}/output_weights": (config.vocab_size, config.hidden_size)}
+        hidden, inner = config.hidden_size, config.masked_lm_head_size
+        return {**(_dense(f"{name}/inner/dense", hidden, inner, bias=False)
+                   | _dense(f"{name}/transform/dense", inner, hidden, bias=False) if inner else {}),
+                f"{name}/output_weights": (config.vocab_size, hidden)}
     return {**_dense(f"{name}/transform/dense", config.hidden_size, width, bias=config.use_bias),
             **_layer_norm(f"{name}/transform/LayerNorm", width, config.use_bias),
             f"{name}/output_bias": (config.vocab_size,)}

@@ -1,6 +1,6 @@
 """What a `config.json` says of architectures beyond BERT's: keys, defaults, and what is refused."""
 
-from bert_tf.converters import hf_causal, hf_gpt, hf_t5
+from bert_tf.converters import hf_causal, hf_gpt, hf_t5, hf_ultrabert
 from bert_tf.converters.hf_causal import layer_types, read_period
 from bert_tf.converters.hf_rope import read_both, read_rope, write_both
 from bert_tf.errors import UsageError, explain
@@ -13,8 +13,10 @@ _COMMON = {**{key: key for key in _NAMED}, "padding_id": "pad_token_id"}
 KEYS_OF_BERT = {**_COMMON, "type_vocab_size": "type_vocab_size"}
 MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
                "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert",
-               "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte", "eurobert": "eurobert",
-               **hf_gpt.MODEL_TYPES, **hf_causal.MODEL_TYPES, **hf_t5.MODEL_TYPES}
+               "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte",
+               "jina_embeddings_v3": "jina_embeddings_v3", "eurobert": "eurobert",
+               **hf_gpt.MODEL_TYPES, **hf_causal.MODEL_TYPES, **hf_t5.MODEL_TYPES,
+               **hf_ultrabert.MODEL_TYPES}
 # Our field -> their key.
 KEYS = {
     "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
@@ -43,13 +45,14 @@ KEYS = {
                    "pooling": "classifier_pooling"},
     "nomic_bert": {**KEYS_OF_BERT, "rotary_base": "rope_theta"},
     "gte": {**KEYS_OF_BERT, "rotary_base": "rope_theta", "rotary_factor": "rope_factor"},
+    "jina_embeddings_v3": {**KEYS_OF_BERT, "rotary_base": "rope_theta"},
     "eurobert": {**{key: key for key in _NAMED[:6]}, "num_key_value_heads": "num_key_value_heads",
                  "attention_probs_dropout_prob": "attention_dropout",
                  "max_position_embeddings": "max_position_embeddings",
                  "initializer_range": "initializer_range", "layer_norm_eps": "rms_norm_eps",
                  "padding_id": "pad_token_id", "rotary_base": "rope_theta",
                  "pooling": "classifier_pooling"},
-    **hf_gpt.KEYS, **hf_causal.KEYS, **hf_t5.KEYS,
+    **hf_gpt.KEYS, **hf_causal.KEYS, **hf_t5.KEYS, **hf_ultrabert.KEYS,
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -87,12 +90,17 @@ DEFAULTS = {
     "gte": {**BERT_BASE, "vocab_size": 250048, "attention_probs_dropout_prob": 0.0,
             "max_position_embeddings": 8192, "type_vocab_size": 1, "pad_token_id": 1,
             "rope_theta": 160000.0, "rope_factor": 1.0},
+    "jina_embeddings_v3": {**BERT_BASE, "vocab_size": 250002, "hidden_size": 1024,
+                           "num_hidden_layers": 24, "num_attention_heads": 16,
+                           "intermediate_size": 4096, "max_position_embeddings": 8194,
+                           "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1,
+                           "rope_theta": 20000.0},
     "eurobert": {"vocab_size": 128256, "hidden_size": 768, "num_hidden_layers": 12,
                  "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "silu",
                  "num_key_value_heads": 0, "attention_dropout": 0.0,
                  "max_position_embeddings": 8192, "initializer_range": 0.02, "rms_norm_eps": 1e-5,
                  "pad_token_id": 128001, "rope_theta": 10000.0, "classifier_pooling": "late"},
-    **hf_gpt.DEFAULTS, **hf_causal.DEFAULTS, **hf_t5.DEFAULTS,
+    **hf_gpt.DEFAULTS, **hf_causal.DEFAULTS, **hf_t5.DEFAULTS, **hf_ultrabert.DEFAULTS,
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
@@ -116,7 +124,7 @@ ONLY = {
             "tie_word_embeddings": True},
     "eurobert": {"attention_bias": False, "mlp_bias": False, "rope_scaling": None,
                  "tie_word_embeddings": False},
-    **hf_gpt.ONLY, **hf_causal.ONLY,
+    **hf_gpt.ONLY, **hf_causal.ONLY, **hf_ultrabert.ONLY,
 }
 # What such files call the keys, beside today's names or instead of them: NomicBERT's as GPT-2 does.
 _OLD_NAMES = {"eurobert": {"clf_pooling": "classifier_pooling"}, "nomic_bert": {
@@ -145,11 +153,11 @@ _FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.s
             # How its dense layers were once computed in parts; a dropout that there is none of.
             "eurobert": ("auto_map", "head_dim", "hidden_dropout", "pretraining_tp", "bos_token",
                          "eos_token", "pad_token", "mask_token"),
-            **hf_gpt.FURTHER, **hf_causal.FURTHER, **hf_t5.FURTHER}
+            **hf_gpt.FURTHER, **hf_causal.FURTHER, **hf_t5.FURTHER, **hf_ultrabert.FURTHER}
 _ROPE_KEYS = ("global_rope_theta", "local_rope_theta")  # of ModernBERT
 # Families that take null for any token, since no position counts from it; their default may lie
 # beyond the vocabulary.
-ANY_PADDING = ("modernbert", "eurobert")
+ANY_PADDING = ("modernbert", "eurobert", "ultrabert")
 
 
 def known(family):
@@ -170,7 +178,8 @@ def renamed(family, values):
 
 
 # Of classifiers -> ours.
-POOLINGS = {"modernbert": {"cls": "first", "mean": "mean"},
+_CLS_OR_MEAN = {"cls": "first", "mean": "mean"}
+POOLINGS = {"modernbert": _CLS_OR_MEAN, "ultrabert": _CLS_OR_MEAN,
             "eurobert": {"bos": "first", "mean": "mean", "late": "late"}}
 
 
@@ -274,18 +283,20 @@ def written(family, values):
         further["classifier_pooling"] = next(
             theirs for theirs, ours in names.items() if ours == pooling)
     if family == "modernbert":
-        every = values["global_attn_every_n_layers"] if values["local_attention"] else 1
-        further["layer_types"] = layer_types(values["num_hidden_layers"], every,
-                                             values["layer_types"] % every)
+        further["layer_types"] = layer_types(
+            values["num_hidden_layers"], values["global_attn_every_n_layers"],
+            values["layer_types"], values["local_attention"])
         further["rope_parameters"] = write_both(values, _ROPE_KEYS)
     if family in hf_t5.KEYS:
         return hf_t5.written(values)
+    if family in hf_ultrabert.KEYS:
+        return {**hf_ultrabert.written(values), **further}
     if family in hf_gpt.KEYS:
         values = hf_gpt.written(family, values)
     if family in hf_causal.KEYS:
         return {**hf_causal.written(family, values),
                 **{key: value for key, value in further.items() if value is not None}}
-    if own_code or family == "eurobert":
+    if "rope_theta" in values:
         theta, factor = values["rope_theta"], values.get("rope_factor", 1.0)
         values = {key: value for key, value in values.items() if not key.startswith("rope_")}
         kind = {"rope_type": "default"} if factor == 1 else {"rope_type": "linear",
@@ -295,6 +306,7 @@ def written(family, values):
 
 
 _READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert,
-            "nomic_bert": _read_rotary, "eurobert": _read_rotary, "gte": _read_gte,
+            "nomic_bert": _read_rotary, "eurobert": _read_rotary,
+            "jina_embeddings_v3": _read_rotary, "gte": _read_gte,
             "gpt": hf_gpt.read, "gpt2": hf_gpt.read, "qwen3": hf_causal.read_qwen3,
-            "gemma3": hf_causal.read_gemma3, "t5": hf_t5.read}
+            "gemma3": hf_causal.read_gemma3, "t5": hf_t5.read, "ultrabert": hf_ultrabert.read}

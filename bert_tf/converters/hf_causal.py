@@ -59,8 +59,8 @@ def read_qwen3(stated, source):
     named, layers = stated.get("layer_types"), stated["num_hidden_layers"]
     window = stated.get("sliding_window") if stated.get("use_sliding_window") else None
     from_layer = stated.get("max_window_layers", 28)
-    if named is None and window is not None and _number(layers, source, "num_hidden_layers") > (
-            _number(from_layer, source, "max_window_layers")):
+    if named is None and window is not None and number(layers, source, "num_hidden_layers") > (
+            number(from_layer, source, "max_window_layers")):
         raise UsageError(explain(f"{source}: use_sliding_window=True with max_window_layers="
                                  f"{from_layer}", "layers that all see everything"))
     if named is not None and (not isinstance(named, list) or {*map(str, named)} - {KINDS[0]}):
@@ -76,9 +76,9 @@ def read_gemma3(stated, source):
         raise UsageError(explain(f"{source}: is_causal={stated['is_causal']!r}", "true",
                                  "use_bidirectional_attention=true for attention to both sides"))
     bidirectional = bool(stated["use_bidirectional_attention"])
-    layers = _number(stated["num_hidden_layers"], source, "num_hidden_layers")
-    every = _number(stated["sliding_window_pattern"], source, "sliding_window_pattern")
-    window = _number(stated["sliding_window"], source, "sliding_window", 2)
+    layers = number(stated["num_hidden_layers"], source, "num_hidden_layers")
+    every = number(stated["sliding_window_pattern"], source, "sliding_window_pattern")
+    window = number(stated["sliding_window"], source, "sliding_window", 2)
     named, first = _named_types(stated, source), every - 1
     reach = window // 2 if bidirectional else window - 1
     if named and named == [KINDS[0]] * layers:
@@ -103,7 +103,12 @@ def _common(stated):
     return {**stated, "tie_word_embeddings": "tied" if stated["tie_word_embeddings"] else "linear"}
 
 
-def _number(value, source, key, least=1):
+def number(value, source, key, least=1):
+    """Return the value of a key, an integer from `least` on.
+
+    Raises:
+        UsageError: it is none.
+    """
     if type(value) is not int or value < least:
         raise UsageError(explain(f"{source}: {key}={value!r}", f"an integer from {least} on"))
     return value
@@ -146,9 +151,10 @@ def _named_types(stated, source):
     return named or None
 
 
-def layer_types(layers, every, first):
-    """Their names of the kinds of layers: every so many one that sees everything, from `first`."""
-    return [KINDS[layer % every != first] for layer in range(layers)]
+def layer_types(layers, every, first, local=True):
+    """Their names of the kinds of layers: every so many one that sees everything, from `first`; all
+    do where none is `local`."""
+    return [KINDS[bool(local) and layer % every != first] for layer in range(layers)]
 
 
 def written(family, values):
@@ -165,9 +171,8 @@ def written(family, values):
                 "rope_parameters": {"rope_type": "default", "rope_theta": values["rope_theta"]}}
     bidirectional = values["use_bidirectional_attention"] == "bidirectional"
     every, local = values["sliding_window_pattern"], values["sliding_window"]
-    kinds = layer_types(values["num_hidden_layers"], every, values["layer_types"])
-    if not local:  # every layer sees everything, and a window must have a size
-        kinds, local = [KINDS[0]] * len(kinds), 2
+    kinds = layer_types(values["num_hidden_layers"], every, values["layer_types"], local)
+    local = local or 2  # a window must have a size
     if values["hidden_activation"] == "gelu_new":
         values["hidden_activation"] = "gelu_pytorch_tanh"
     return {**{key: value for key, value in values.items() if key not in _ROPE_KEYS},

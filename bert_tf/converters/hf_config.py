@@ -45,7 +45,8 @@ _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_approximate", "relu": "relu", 
                 "gelu_fast": "gelu_approximate", "silu": "silu", "swish": "silu"}
 _FURTHER_ACTIVATIONS = {"label_act", "first_conv_act"}  # fields
 # Families whose masked-LM transform is erf whatever hidden_act says.
-_GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet", "gte")
+_GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet", "gte",
+               "jina_embeddings_v3")
 # Elsewhere null stands for the default.
 _NULL_IS_A_VALUE = {"local_rope_theta", "sliding_window"}
 

@@ -32,7 +32,25 @@ _UNREAD = """directionality pooler_fc_size pooler_num_attention_heads pooler_num
     down_scale_factor n_ctx n_special model_max_length max_seq_length layer_types rope_parameters"""
 _PASSED = frozenset(" ".join((_ABOUT, _TOKENS, _RUNNING, _TRAINING, _OTHER_HEADS, _GENERATION,
                               _UNREAD)).split())
+_ADAPTERS = "lora_adaptations"  # in jinaai/jina-embeddings-v3's weights, where its code has them
 _OFF = (None, False, "", [], {})
+
+
+def check_adapters(values, source):
+    """Refuse weights that code of their own puts together, by the task at hand.
+
+    Args:
+        values: the JSON object.
+        source: the file's name, for messages.
+
+    Raises:
+        UsageError: it is jinaai/jina-embeddings-v3's, or of what began with it.
+    """
+    if values.get(_ADAPTERS) and values.get("model_type") == "xlm-roberta":
+        raise UsageError(explain(
+            f"{source}: {_ADAPTERS}={values[_ADAPTERS]!r}, adapters that code of the folder's own "
+            "adds to the weights", "an encoder as a class of transformers computes it",
+            "jinaai/jina-embeddings-v3-hf, the same without them"))
 
 
 def check_keys(values, known, source):

@@ -25,6 +25,7 @@ from bert_tf.converters import (
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
 from bert_tf.converters.hf_classes import ENCODER, LABELLED, MASKED_LM, MODELS, READ_ONLY
+from bert_tf.converters.hf_keys import check_adapters
 from bert_tf.converters.hf_names import PREFIXES, TASK_TYPES, rows_of, rows_read
 from bert_tf.converters.hf_spellings import usual_names
 from bert_tf.converters.hf_tokenizer import write_tokenizer
@@ -43,9 +44,10 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "xlm_roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
                "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
                "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer",
-               "gte": "XLMRobertaTokenizer", "eurobert": "PreTrainedTokenizerFast",
+               "gte": "XLMRobertaTokenizer", "jina_embeddings_v3": "XLMRobertaTokenizer",
+               "eurobert": "PreTrainedTokenizerFast",
                "qwen3": "PreTrainedTokenizerFast", "gemma3": "PreTrainedTokenizerFast",
-               "t5": "PreTrainedTokenizerFast"}
+               "t5": "PreTrainedTokenizerFast", "ultrabert": "PreTrainedTokenizerFast"}
 _QUESTIONS = "qa_classifier.*"  # BigBird's head, which no class of ours has
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
@@ -128,6 +130,7 @@ def _read_model(folder, task=None, further=()):
     model = adapter.base if adapter else folder
     source = os.path.join(model, CONFIG)
     values = _read_object(model)
+    check_adapters(values, source)
     family = hf_config.family_of(values, source)
     values = hf_bert.filled(values, source)
     classes = READ_ONLY.get(values["model_type"], MODELS[family])
@@ -153,8 +156,8 @@ def _read_model(folder, task=None, further=()):
         config = config.replace(label_head="dense", label_act=config.hidden_act)
     unread = [*heads, *further, *([] if pooled else [f"{pooler}*"]),
               *([TASK_TYPES] if values["model_type"] == "ernie" else [])]
-    ours, left = to_ours(rows_read(config, values), tensors, parameter_shapes(config, task), folder,
-                         unread)
+    ours, left = to_ours(rows_read(config, values, tensors), tensors,
+                         parameter_shapes(config, task), folder, unread)
     tokenizer = tokenizer_files.tokenizer_folder(folder) or tokenizer_files.tokenizer_folder(model)
     notes = [f"{folder} is an adapter, added to the weights of {model}"] if adapter else []
     return Checkpoint(config, task, ours, tokenizer, dropped + left,

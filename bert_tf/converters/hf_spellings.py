@@ -6,7 +6,7 @@ from bert_tf.converters.hf_names import PREFIXES
 from bert_tf.converters.name_table import matches
 from bert_tf.errors import UsageError, explain
 
-_OLD_PREFIXES = {"bert": "ernie.", "nomic_bert": "bert.", "gte": "new."}
+_OLD_PREFIXES = {"bert": "ernie.", "nomic_bert": "bert.", "gte": "new.", "ultrabert": "model."}
 _BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
          "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.",
          "embed_tokens.", "norm.", "shared.", "wte.", "wpe.", "ln_f.")
@@ -34,7 +34,9 @@ _TIED = {
     "gpt2": {"lm_head.weight": "transformer.wte.weight"},
     "nomic_bert": _tied_decoder("cls.predictions", "nomic_bert"),
     "gte": {"lm_head.decoder.weight": "gte.embeddings.word_embeddings.weight"},
+    "jina_embeddings_v3": _tied_decoder("lm_head", "roberta"),
     "eurobert": {},
+    "ultrabert": {"head.decoder.weight": "cls.weight"},  # as the module is named today
     "qwen3": {"lm_head.weight": "model.embed_tokens.weight"},
     "gemma3": {"lm_head.weight": "model.embed_tokens.weight"},
     "t5": {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"},

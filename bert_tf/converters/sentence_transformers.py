@@ -29,6 +29,7 @@ from bert_tf.converters.dense_module import (
     read_modules,
     write_dense,
 )
+from bert_tf.converters.hf_keys import check_adapters
 from bert_tf.converters.hf_reading import OPTIONS
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import ABOUT_MODULES, MODULES, MULTI_VECTOR_MASK, SPLADE_POOLING
@@ -62,7 +63,9 @@ def read(path):
         UsageError: a module, or an option of one, that we do not compute; it is named.
     """
     path = checksums.opened(path, own=False)
-    source = os.path.join(path, MODULES)
+    source, config = (os.path.join(path, name) for name in (MODULES, CONFIG))
+    if files.exists(config):  # before a module of its code is named
+        check_adapters(files.read_json_object(config), config)
     kinds, folders = _read_modules(path, source)
     about = os.path.join(path, ABOUT_MODULES)
     prompts = _read_prompts(about)

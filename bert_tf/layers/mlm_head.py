@@ -51,7 +51,8 @@ class Transform(Layer):
 class MaskedLMHead(Layer):
     """Logits over the vocabulary at the masked positions, from the word embeddings themselves.
 
-    A `linear` one has a matrix of its own, and no transform and no bias; a `tied` one nothing but
+    A `linear` one has a matrix of its own and no bias, and no transform but with an `inner_size`,
+    which has two dense layers without bias, each with an activation; a `tied` one has nothing but
     the word embeddings.
 
     The masked positions are gathered first, so that only they are transformed and decoded.
@@ -63,26 +64,32 @@ class MaskedLMHead(Layer):
 
     Args:
         vocab_size: rows of `word_embeddings`.
-        hidden_size: width of the word embeddings.
+        hidden_size: width of the word embeddings, or of its own matrix.
         hidden_act: activation of the transform, one of `config.ACTIVATIONS`.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
         use_bias: whether the dense layer and LayerNorm have one.
         kind: as `masked_lm_head` of `ModelConfig`.
+        inner_size: as `masked_lm_head_size` there.
     """
 
     def __init__(self, vocab_size, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
-                 initializer_range=0.02, seed=None, use_bias=True, kind="transform", **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, kind="transform", inner_size=0,
+                 **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.kind = kind
         self.initializer_range = initializer_range
         self.seed = seed
         self.output_weights = self.output_bias = None
-        self.transform = None
-        if kind == "transform":
-            self.transform = Transform(hidden_size, hidden_act, layer_norm_eps, initializer_range,
-                                       seed, use_bias, name="transform", dtype=self.dtype_policy)
+        self.inner = self.transform = None
+        if inner_size:
+            self.inner = Transform(inner_size, hidden_act, None, initializer_range, seed, False,
+                                   name="inner", dtype=self.dtype_policy)
+        if kind == "transform" or inner_size:
+            self.transform = Transform(
+                hidden_size, hidden_act, None if inner_size else layer_norm_eps, initializer_range,
+                seed, use_bias and not inner_size, name="transform", dtype=self.dtype_policy)
 
     @classmethod
     def of_model(cls, config, seed, dtype, name="predictions"):
@@ -96,23 +103,30 @@ class MaskedLMHead(Layer):
             raise UsageError(explain(
                 f"embedding_size={config.embedding_size} with masked_lm_head='tied', which decodes "
                 "with the word embeddings alone", f"hidden_size={config.hidden_size}"))
-        return cls(config.vocab_size, config.embedding_width, config.head_activation,
-                   config.layer_norm_eps, config.initializer_range, seed, config.use_bias,
-                   kind, name=name, dtype=dtype)
+        width = config.hidden_size if kind == "linear" else config.embedding_width
+        return cls(config.vocab_size, width, config.head_activation, config.layer_norm_eps,
+                   config.initializer_range, seed, config.use_bias, kind,
+                   config.masked_lm_head_size, name=name, dtype=dtype)
 
     def build(self, sequence_output_shape, masked_lm_positions_shape=None,
               word_embeddings_shape=None):
-        """Create the transform and `output_bias [vocab]`, or `output_weights [vocab, in]`."""
+        """Create the transform and `output_bias [vocab]`, or `output_weights [vocab, in]` and what
+        stands before it."""
+        width = sequence_output_shape[-1]
         if self.kind == "linear":
             self.output_weights = self.add_weight(
-                name="output_weights", shape=(self.vocab_size, sequence_output_shape[-1]),
+                name="output_weights", shape=(self.vocab_size, width),
                 initializer=truncated_normal(self.initializer_range, self.seed,
                                              f"{self.path}/output_weights"))
-        if self.transform is None:
-            return
-        self.transform.build((None, sequence_output_shape[-1]))
-        self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,),
-                                           initializer="zeros", autocast=False, dtype="float32")
+        if self.inner is not None:
+            self.inner.build((None, width))
+            width = self.inner.dense.units
+        if self.transform is not None:
+            self.transform.build((None, width))
+        if self.kind == "transform":
+            self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,),
+                                               initializer="zeros", autocast=False,
+                                               dtype="float32")
 
     def call(self, sequence_output, masked_lm_positions, word_embeddings, training=False):
         """Logits float32 `[batch, P, vocab]`."""
@@ -130,10 +144,11 @@ class MaskedLMHead(Layer):
         if self.kind == "linear":
             word_embeddings = tf.convert_to_tensor(self.output_weights)
         table = tf.cast(word_embeddings, self.compute_dtype)
-        if self.transform is None:
-            return tf.cast(inputs, self.compute_dtype), table, None
-        return (self.transform(inputs, training=training), table,
-                tf.convert_to_tensor(self.output_bias))
+        hidden = tf.cast(inputs, self.compute_dtype)
+        for layer in filter(None, (self.inner, self.transform)):
+            hidden = layer(hidden, training=training)
+        bias = None if self.output_bias is None else tf.convert_to_tensor(self.output_bias)
+        return hidden, table, bias
 
     def _gather(self, sequence_output, positions):
         """`[B, S, D]`, `[B, P]` -> `[B P, D]`."""

@@ -54,15 +54,62 @@ def rotate(x, base, factor=1.0):
     return np.concatenate([turned.real, turned.imag], -1)
 
 
-def attended(query, key, value, mask, heads, *rotary):
-    """The context `[batch, tokens, hidden]` of attention, of what is not masked."""
+def attended(query, key, value, mask, heads, *rotary, reach=None):
+    """The context `[batch, tokens, hidden]` of attention, of what is not masked and, with a
+    `reach`, no more than so many tokens away."""
+    place = np.arange(mask.shape[1])
+    far = np.abs(place[:, None] - place)
+    seen = mask[:, None] & (far <= (far.size if reach is None else reach)) | (far == 0)
     query, key, value = (part.reshape(*mask.shape, heads, -1).swapaxes(1, 2)
                          for part in (query, key, value))
     scores = rotate(query, *rotary) @ rotate(key, *rotary).swapaxes(2, 3)
     scores /= np.sqrt(query.shape[-1])
-    scores = np.exp(scores - scores.max(-1, keepdims=True)) * mask[:, None, None]
+    scores = np.exp(scores - scores.max(-1, keepdims=True)) * seen[:, None]
     context = (scores / scores.sum(-1, keepdims=True)) @ value
     return context.swapaxes(1, 2).reshape(*mask.shape, -1)
+
+
+def llama_tensors(prefix, heads, groups, inner, hidden, layers, head):
+    """Random tensors of an encoder with Llama's names, and of its head, `{name: shape}`."""
+    size = hidden // heads * groups
+    return drawn(prefix, {"embed_tokens.weight": (len(WORDS), hidden), "norm.weight": (hidden,)},
+                 "layers.{}.", {
+                     "input_layernorm.weight": (hidden,),
+                     "post_attention_layernorm.weight": (hidden,),
+                     "self_attn.q_proj.weight": (hidden, hidden),
+                     "self_attn.k_proj.weight": (size, hidden),
+                     "self_attn.v_proj.weight": (size, hidden),
+                     "self_attn.o_proj.weight": (hidden, hidden),
+                     "mlp.gate_proj.weight": (inner, hidden), "mlp.up_proj.weight": (inner, hidden),
+                     "mlp.down_proj.weight": (hidden, inner)}, layers, head)
+
+
+def rms_norm(x, gamma):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * gamma
+
+
+def llama_states(prefix, tensors, ids, mask, heads, groups, layers):
+    """`[batch, tokens, hidden]` after the last norm, in float64.
+
+    Args:
+        prefix, heads, groups: as of `llama_tensors`.
+        layers: rotary base and reach of each.
+    """
+    weights = {name.removeprefix(prefix).removesuffix(".weight"): value.astype(np.float64)
+               for name, value in tensors.items()}
+    x = weights["embed_tokens"][ids]
+    for layer, (base, reach) in enumerate(layers):
+        own = {name.removeprefix(f"layers.{layer}."): value.T for name, value in weights.items()}
+        entering = rms_norm(x, own["input_layernorm"])
+        query = entering @ own["self_attn.q_proj"]
+        key, value = (np.repeat((entering @ own[f"self_attn.{part}_proj"]).reshape(
+            *ids.shape, groups, -1), heads // groups, axis=2).reshape(query.shape) for part in "kv")
+        context = attended(query, key, value, mask, heads, base, reach=reach)
+        x = x + context @ own["self_attn.o_proj"]
+        entering = rms_norm(x, own["post_attention_layernorm"])
+        x = x + (silu(entering @ own["mlp.gate_proj"]) * (entering @ own["mlp.up_proj"])
+                 ) @ own["mlp.down_proj"]
+    return rms_norm(x, weights["norm"])
 
 
 def examples():

@@ -4,7 +4,7 @@ beside NumPy."""
 import numpy as np
 import pytest
 import scipy.special
-from rotary_encoders import WORDS, as_inputs, attended, drawn, examples, silu, write
+from rotary_encoders import WORDS, as_inputs, examples, llama_states, llama_tensors, write
 from safetensors.numpy import load_file
 
 import bert_tf
@@ -13,7 +13,6 @@ from bert_tf.converters.checkpoint import Checkpoint
 from bert_tf.errors import UsageError
 
 HIDDEN, HEADS, GROUPS, INNER, LAYERS, THETA, LABELS = 16, 4, 2, 24, 2, 20000.0, 3
-GROUP_SIZE = HIDDEN // HEADS * GROUPS
 COMMON = {"architectures": ["EuroBertForMaskedLM"], "model_type": "eurobert",
           "vocab_size": len(WORDS), "hidden_size": HIDDEN, "num_hidden_layers": LAYERS,
           "num_attention_heads": HEADS, "num_key_value_heads": GROUPS, "intermediate_size": INNER,
@@ -34,38 +33,12 @@ TOKEN_HEAD = {name: LABEL_HEAD[name] for name in ("classifier.weight", "classifi
 
 def tensors_of(head, prefix="model."):
     """A model's tensors under their names."""
-    return drawn(prefix, {"embed_tokens.weight": (len(WORDS), HIDDEN), "norm.weight": (HIDDEN,)},
-                 "layers.{}.", {
-                     "input_layernorm.weight": (HIDDEN,),
-                     "post_attention_layernorm.weight": (HIDDEN,),
-                     "self_attn.q_proj.weight": (HIDDEN, HIDDEN),
-                     "self_attn.k_proj.weight": (GROUP_SIZE, HIDDEN),
-                     "self_attn.v_proj.weight": (GROUP_SIZE, HIDDEN),
-                     "self_attn.o_proj.weight": (HIDDEN, HIDDEN),
-                     "mlp.gate_proj.weight": (INNER, HIDDEN), "mlp.up_proj.weight": (INNER, HIDDEN),
-                     "mlp.down_proj.weight": (HIDDEN, INNER)}, LAYERS, head)
-
-
-def rms_norm(x, gamma):
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * gamma
+    return llama_tensors(prefix, HEADS, GROUPS, INNER, HIDDEN, LAYERS, head)
 
 
 def states(tensors, ids, mask):
     """`[batch, tokens, hidden]` after the last norm, in float64."""
-    weights = {name.removeprefix("model.").removesuffix(".weight"): value.astype(np.float64)
-               for name, value in tensors.items()}
-    x = weights["embed_tokens"][ids]
-    for layer in range(LAYERS):
-        own = {name.removeprefix(f"layers.{layer}."): value.T for name, value in weights.items()}
-        entering = rms_norm(x, own["input_layernorm"])
-        query = entering @ own["self_attn.q_proj"]
-        key, value = (np.repeat((entering @ own[f"self_attn.{part}_proj"]).reshape(
-            *ids.shape, GROUPS, -1), HEADS // GROUPS, axis=2).reshape(query.shape) for part in "kv")
-        x = x + attended(query, key, value, mask, HEADS, THETA) @ own["self_attn.o_proj"]
-        entering = rms_norm(x, own["post_attention_layernorm"])
-        x = x + (silu(entering @ own["mlp.gate_proj"]) * (entering @ own["mlp.up_proj"])
-                 ) @ own["mlp.down_proj"]
-    return rms_norm(x, weights["norm"])
+    return llama_states("model.", tensors, ids, mask, HEADS, GROUPS, [(THETA, None)] * LAYERS)
 
 
 def label_logits(tensors, hidden, mask, pooling):

@@ -25,6 +25,7 @@ def tiny(family, **changes):
            "t5": {"attention_head_size": 6, "position_buckets": 8, "max_relative_position": 6},
            "deberta": {"position_buckets": 4, "max_relative_position": 6},
            "modernbert": {"local_attention": 4}, "eurobert": {"num_key_value_heads": 1},
+           "ultrabert": {"num_key_value_heads": 1, "local_attention": 4, "masked_lm_head_size": 8},
            "qwen3": {"num_key_value_heads": 1, "attention_head_size": 6},
            "gemma3": {"num_key_value_heads": 1, "attention_head_size": 6, "score_size": 4,
                       "local_attention": 4, "global_attention_every": 2,
@@ -142,6 +143,7 @@ def test_the_pooled_output_alone(family, changes):
     """It is the same vector, and the same gradients come from it."""
     refused = {"gpt": ("conv_kernel_size",), "gpt2": ("num_hidden_groups", "conv_kernel_size"),
                "modernbert": ("num_hidden_groups",), "eurobert": ("num_hidden_groups",),
+               "ultrabert": ("num_hidden_groups",),
                "gemma3": ("num_hidden_groups",), "t5": ("num_hidden_groups",),
                "qwen3": ("num_hidden_groups", "conv_kernel_size")}
     if changes.keys() & {*refused.get(family, ())}:

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.graphs_improved
 OPTIONS = {"mpnet": {"max_position_embeddings": SEQ_LENGTH + 1}, "deberta": {},
            "modernbert": {"num_hidden_layers": 2, "local_attention": 4}, "nomic_bert": {},
            "gte": {"rotary_factor": 1.5}, "eurobert": {"num_key_value_heads": 1},
+           "jina_embeddings_v3": {},
+           "ultrabert": {"num_hidden_layers": 3, "num_key_value_heads": 1, "local_attention": 4},
            "gpt2": {}, "t5": {"attention_head_size": 6, "feed_forward": "gated"},
            "qwen3": {"num_key_value_heads": 1, "attention_head_size": 6},
            "gemma3": {"num_key_value_heads": 1, "attention_head_size": 6, "score_size": 4,
