@@ -13,6 +13,7 @@ white space like any other (`sentences`), or the whole text is one sentence (`no
 import contextlib
 import filecmp
 import itertools
+import json
 import os
 import re
 import shutil
@@ -32,6 +33,8 @@ _OF_RUNS = (STDIN_NAME, "python_prose.txt", "vocab.txt", "merges.txt", "metrics.
 _NO_TEXT = (".json", ".csv", ".tsv", ".html", ".htm", ".xhtml", ".mhtml", ".xml", ".eml", ".warc",
             ".wet", ".arc", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".hwp", ".hwpx", ".epub",
             ".ppt", ".pptx", ".xls", ".xlsx", ".parquet", ".tfrecord")
+_TEXT = (".txt", ".jsonl")  # any other name does not say what a file holds
+_MARKUP = re.compile(r"(<doc )|<\?xml|<!doctype", re.IGNORECASE)  # a web page, an XML dump
 _SMALL = 1 << 10  # bytes; empty files, also packed ones, have less
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
@@ -285,16 +288,35 @@ def _copy_standard_input(spool, overwrite, ready):
 
 
 def _check_beginning(path):
-    """Refuse a text that cannot be read twice, and one without text: of many files the last one is
-    not to be told after hours."""
+    """Refuse a text that cannot be read twice, one without text, and JSON lines or markup whose
+    name does not say so: of many files the last one is not to be told after hours."""
+    is_named = files.suffix(path) in _TEXT
     if files.is_remote(path):
-        if files.size(path) > _SMALL:  # of many, all beginnings together are long
+        if is_named and files.size(path) > _SMALL:  # of many, all beginnings together are long
             return
     elif files.exists(path) and not files.is_file(path):
         raise UsageError(explain(f"{path} is a pipe or a device", "a file",
                                  "standard input, --input -, which is copied first"))
-    if not any(any(map(str.strip, lines)) for lines in files.read_line_blocks(path)):
+    first = next((line for lines in files.read_line_blocks(path) for line in lines
+                  if line.strip()), None)
+    if first is None:
         raise _without_text(path)
+    if not is_named:
+        _refuse_other_forms(path, first.strip())
+
+
+def _refuse_other_forms(path, line):
+    """Refuse a file whose first line says that it is no plain text: it would be trained on, braces
+    and tags and all."""
+    if found := _MARKUP.match(line):
+        raise UsageError(explain(
+            f"{path} begins with {found[0].strip()}", "plain text",
+            "WikiExtractor's --json, and names that end in .jsonl" if found[1] else
+            "the text alone, without its tags"))
+    with contextlib.suppress(ValueError, RecursionError):
+        if line.startswith("{") and json.loads(line):
+            raise UsageError(explain(f"{path} begins with a JSON object", "plain text",
+                                     "a name that ends in .jsonl, for objects with the field text"))
 
 
 def _are_same(path, stored):

@@ -1,5 +1,6 @@
 """The reader of input texts: forms, bounded pieces, sentences, and what is refused."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -210,6 +211,27 @@ def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):
     for read in (read_texts, read_documents):
         with pytest.raises(UsageError, match=f"{name} {message}"):
             next(read([str(tmp_path / name)]))
+
+
+@pytest.mark.parametrize("folder", ["", "memory://wiki/"])
+@pytest.mark.parametrize(("name", "line", "message"), [
+    ("wiki_00", '{"id": "7", "text": "A."}', "a JSON object; .*try a name that ends in .jsonl"),
+    ("wiki_00.gz", '{"text": "A."}', "a JSON object"),
+    ("wiki_00", '<doc id="7" url="x">', "<doc; .*try WikiExtractor's --json, and names .*jsonl"),
+    ("dump", '<?xml version="1.0"?>', r"<\?xml; expected plain text"),
+    ("page.php", "<!doctype html>", "<!doctype; expected plain text; try the text alone"),
+    ("wiki_00", "{braces} are text", None), ("wiki_00", "{}", None), ("wiki_00", "<3", None),
+    ("a.txt", "<doc >", None)])
+def test_forms_that_a_name_does_not_tell_are_refused(tmp_path, write_file, folder, name, line,
+                                                     message):
+    """They would be trained on, braces and tags and all."""
+    path = write_file(name, f"\ufeff\n {line}\n" + "more\n" * 1000)
+    if folder:
+        files.write_bytes(folder + name, pathlib.Path(path).read_bytes())
+        path = folder + name
+    with pytest.raises(UsageError, match=f"{name} begins with {message}") if message else (
+            contextlib.nullcontext()):
+        assert expand_inputs([path], str(tmp_path / "run")) == [path]
 
 
 def test_what_a_run_wrote_into_its_folder_is_no_text_of_its_own(tmp_path, capsys):
