@@ -24,6 +24,8 @@ from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.storage import files, manifest
 from bert_tf.storage.encodings import line_blocks
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
+from bert_tf.tokenization import tokenizer_config
+from bert_tf.tokenization.vocabulary import MANIFEST
 
 STDIN_NAME = "stdin.txt"
 # What runs write that patterns of texts match, too.
@@ -237,7 +239,7 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
             out unless it is named itself.
         overwrite: replace other text that was written there before.
         apart: files that are no text to train on, such as the vocabulary and what is excluded:
-            they are left out, which is told.
+            they are left out, as is what is written beside a vocabulary, which is told.
         ready: function that refuses what would be lost; called before `overwrite` replaces text,
             which comes after all that is wrong with the other patterns.
         tell: function of a note and where to.
@@ -254,7 +256,9 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
     named = [[spool] if piped and pattern == spool else
              [path for path in files.expand([pattern]) if not (piped and path == spool)]
              for pattern in patterns]
-    paths, beside = list(dict.fromkeys(itertools.chain(*named))), {*map(files.resolved, apart)}
+    paths = list(dict.fromkeys(itertools.chain(*named)))
+    beside = {files.resolved(name) for path in apart for name in (
+        path, path + MANIFEST, os.path.join(os.path.dirname(path), tokenizer_config.NAME))}
     paths = _without(paths, "written by a run", tell, lambda path: (
         path not in patterns and _is_made(path, folder)))
     # Of several names of one file the first counts, of the copy its own.

@@ -279,12 +279,14 @@ def test_the_encoding_and_emptiness_of_the_last_file_are_told_at_once(write_file
 
 
 def test_vocabulary_and_excluded_texts_are_no_input(write_file, tmp_path, capsys):
-    text, dev, vocab = (write_file(name, "a\n") for name in ("a.txt", "dev.txt", "vocab.txt"))
+    text, dev, casing, vocab, record = (write_file(name, "a\n") for name in (
+        "a.txt", "dev.txt", "tokenizer_config.json", "vocab.txt", "vocab.txt.manifest.json"))
     (tmp_path / "link.txt").symlink_to(dev)
-    pattern, apart = str(tmp_path / "*.txt"), [vocab, str(tmp_path / "link.txt")]
+    pattern, apart = str(tmp_path / "*.*"), [vocab, str(tmp_path / "link.txt")]
     run = str(tmp_path / "run")
     assert expand_inputs([pattern, text, apart[1]], run, apart=apart) == [text]  # each file once
     assert capsys.readouterr().err == (
-        f"note: {dev}, {vocab} left out of the text: the vocabulary, or excluded\n")
+        f"note: {dev}, {casing}, {vocab}, {record} left out of the text: the vocabulary, or "
+        "excluded\n")
     with pytest.raises(UsageError, match="no text remains; .*the vocabulary, or excluded"):
         expand_inputs([dev], run, apart=apart)
