@@ -43,9 +43,11 @@ def test_learns_reuses_and_refuses(run, tmp_path):
     assert code == 2 and "the input files changed" in error
 
 
-def test_a_pattern_that_matches_the_vocabulary(run, tmp_path):
-    assert run("--vocab_size", "40", "--output", "vocab.txt")[0] == 0
-    code, out, _ = run("--vocab_size", "40", "--output", "vocab.txt")
+@pytest.mark.parametrize("pattern", ["*.txt", "*"])
+def test_a_pattern_that_matches_the_vocabulary(run, pattern):
+    flags = ("--vocab_size", "40", "--output", "vocab.txt", "--input", pattern)
+    assert run(*flags)[0] == 0
+    code, out, _ = run(*flags)
     assert code == 0 and "there already" in out
 
 

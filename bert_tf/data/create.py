@@ -208,11 +208,11 @@ def _lack(train, pairs):
         return explain(
             "no pair has its own second sentence, which next-sentence prediction needs: documents "
             "of one sentence, or sentences as long as an example",
-            attempt="another --split, --format full_sentences or --format doc_sentences")
+            attempt="--overwrite with another --split, --format full_sentences or doc_sentences")
     if pairs == "swapped" and train["num_documents"] and not train["num_examples"]:
         return explain(
             "no document has two sentences with words, which sentence order prediction needs",
-            attempt="another --split")
+            attempt="--overwrite with another --split")
     return None
 
 

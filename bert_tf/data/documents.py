@@ -13,6 +13,7 @@ white space like any other (`sentences`), or the whole text is one sentence (`no
 import contextlib
 import filecmp
 import itertools
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,8 @@ from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.storage import files, manifest
 from bert_tf.storage.encodings import line_blocks
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
+from bert_tf.tokenization import tokenizer_config
+from bert_tf.tokenization.vocabulary import MANIFEST
 
 STDIN_NAME = "stdin.txt"
 # What runs write that patterns of texts match, too.
@@ -32,6 +35,8 @@ _OF_RUNS = (STDIN_NAME, "python_prose.txt", "vocab.txt", "merges.txt", "metrics.
 _NO_TEXT = (".json", ".csv", ".tsv", ".html", ".htm", ".xhtml", ".mhtml", ".xml", ".eml", ".warc",
             ".wet", ".arc", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".hwp", ".hwpx", ".epub",
             ".ppt", ".pptx", ".xls", ".xlsx", ".parquet", ".tfrecord")
+_TEXT = (".txt", ".jsonl")  # any other name does not say what a file holds
+_MARKUP = re.compile(r"(<doc )|<\?xml|<!doctype", re.IGNORECASE)  # a web page, an XML dump
 _SMALL = 1 << 10  # bytes; empty files, also packed ones, have less
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
@@ -234,7 +239,7 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
             out unless it is named itself.
         overwrite: replace other text that was written there before.
         apart: files that are no text to train on, such as the vocabulary and what is excluded:
-            they are left out, which is told.
+            they are left out, as is what is written beside a vocabulary, which is told.
         ready: function that refuses what would be lost; called before `overwrite` replaces text,
             which comes after all that is wrong with the other patterns.
         tell: function of a note and where to.
@@ -251,7 +256,9 @@ def expand_inputs(patterns, folder, overwrite=False, apart=(), ready=lambda: Non
     named = [[spool] if piped and pattern == spool else
              [path for path in files.expand([pattern]) if not (piped and path == spool)]
              for pattern in patterns]
-    paths, beside = list(dict.fromkeys(itertools.chain(*named))), {*map(files.resolved, apart)}
+    paths = list(dict.fromkeys(itertools.chain(*named)))
+    beside = {files.resolved(name) for path in apart for name in (
+        path, path + MANIFEST, os.path.join(os.path.dirname(path), tokenizer_config.NAME))}
     paths = _without(paths, "written by a run", tell, lambda path: (
         path not in patterns and _is_made(path, folder)))
     # Of several names of one file the first counts, of the copy its own.
@@ -285,16 +292,35 @@ def _copy_standard_input(spool, overwrite, ready):
 
 
 def _check_beginning(path):
-    """Refuse a text that cannot be read twice, and one without text: of many files the last one is
-    not to be told after hours."""
+    """Refuse a text that cannot be read twice, one without text, and JSON lines or markup whose
+    name does not say so: of many files the last one is not to be told after hours."""
+    is_named = files.suffix(path) in _TEXT
     if files.is_remote(path):
-        if files.size(path) > _SMALL:  # of many, all beginnings together are long
+        if is_named and files.size(path) > _SMALL:  # of many, all beginnings together are long
             return
     elif files.exists(path) and not files.is_file(path):
         raise UsageError(explain(f"{path} is a pipe or a device", "a file",
                                  "standard input, --input -, which is copied first"))
-    if not any(any(map(str.strip, lines)) for lines in files.read_line_blocks(path)):
+    first = next((line for lines in files.read_line_blocks(path) for line in lines
+                  if line.strip()), None)
+    if first is None:
         raise _without_text(path)
+    if not is_named:
+        _refuse_other_forms(path, first.strip())
+
+
+def _refuse_other_forms(path, line):
+    """Refuse a file whose first line says that it is no plain text: it would be trained on, braces
+    and tags and all."""
+    if found := _MARKUP.match(line):
+        raise UsageError(explain(
+            f"{path} begins with {found[0].strip()}", "plain text",
+            "WikiExtractor's --json, and names that end in .jsonl" if found[1] else
+            "the text alone, without its tags"))
+    with contextlib.suppress(ValueError, RecursionError):
+        if line.startswith("{") and json.loads(line):
+            raise UsageError(explain(f"{path} begins with a JSON object", "plain text",
+                                     "a name that ends in .jsonl, for objects with the field text"))
 
 
 def _are_same(path, stored):

@@ -34,6 +34,8 @@ from bert_tf.storage import files, manifest
 # Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
 # as there are hundreds of thousands; from 8 on they lie as chance has it.
 _ROUNDS = 12
+# Last indices for which its blocks are too small: it never gives them, but another one twice.
+_NEVER_LAST = {4**k for k in range(8, 32)}
 _NO_EXAMPLE = "a record is sound but not a tf.train.Example"
 # What is read of a manifest.
 _OPTIONS = {"seq_length": int, "max_predictions_per_seq": int, "masking": str, "whole_word": bool,
@@ -70,10 +72,11 @@ def shuffled(position, count, seed):
     epoch = tf.cast(position // count, tf.uint32)
     seeds = tf.stack([tf.fill(tf.shape(epoch), tf.constant(seed, tf.uint32)), epoch,
                       tf.zeros_like(epoch)], axis=1)
+    index = position % count
     # The public tf.random.experimental.index_shuffle refuses a vector of seeds.
-    return tf.raw_ops.RandomIndexShuffle(
-        index=position % count, seed=seeds, max_index=tf.constant(count - 1, tf.int64),
-        rounds=_ROUNDS)
+    found = tf.raw_ops.RandomIndexShuffle(
+        index=index, seed=seeds, max_index=tf.constant(count - 1, tf.int64), rounds=_ROUNDS)
+    return tf.where(index == count - 1, index, found) if count - 1 in _NEVER_LAST else found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from bert_tf.data.documents import read_documents, split_sentences
 from bert_tf.data.processes import in_order
 from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow, read_rows, read_text_lines
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 
 _BATCH_CHARACTERS = 1_000_000  # that are given to a process at a time
@@ -62,7 +62,7 @@ def skipped_documents(paths, split, dedupe, exclude, num_processes=1, progress=F
         same as an excluded text counts there only; what is nearly so is a near duplicate.
 
     Raises:
-        UsageError: a table has no such column.
+        UsageError: a table has no such column, or no text is to be excluded.
         BertTfError: a file cannot be read; a process died.
     """
     near = dedupe == "near"
@@ -133,12 +133,23 @@ def told(counts, split):
 def _texts(path, column, split):
     """Yield the texts of a file to exclude, with the blanks that `_pieces` gives documents."""
     rows = read_text_lines(path) if column is None else read_rows(path, [column])
-    for _, row in rows:
+    holds_text = False
+    for where, row in rows:
         if isinstance(row, BadRow):
             raise row
         text = row[column or "text"]
+        if isinstance(text, bytes):  # of a Parquet column without a type of text
+            try:
+                text = text.decode()
+            except UnicodeDecodeError as error:
+                raise BertTfError(explain(f"{where}: bytes that are not UTF-8 in the column "
+                                          f"{column!r}", "text")) from error
         if isinstance(text, str) and text.strip():
+            holds_text = True
             yield " ".join(split_sentences(text)) if split == "sentences" else text
+    if not holds_text:
+        raise UsageError(explain(f"--exclude {path}{column and f':{column}' or ''} holds no text",
+                                 "the texts that a model will be measured on"))
 
 
 def _pieces(paths, split, ends, bar):

@@ -6,6 +6,7 @@ import shlex
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.create import MANIFEST
 from bert_tf.data.pretraining_input import PretrainingInput
 from bert_tf.errors import print_note
 from bert_tf.saved_model.next_commands import (
@@ -91,8 +92,11 @@ def figures(metrics):
 def held_out_words(run):
     """Beginnings of held-out texts, `[(words, place)]`, with the place of a word in the middle.
 
-    They are read back from the records, so that punctuation stands apart.
+    They are read back from the records, so that punctuation stands apart. None where a user
+    deleted these, the largest part of a finished run.
     """
+    if not files.exists(run.data(MANIFEST)):
+        return []
     tokenizer = run.tokenizer()
     vocabulary = tokenizer.vocabulary
     data = PretrainingInput(run.data(), "eval" if run.has_held_out() else "train",

@@ -38,15 +38,25 @@ def find_source(path):
     run = os.path.dirname(folder)
     records = tuple(path for path in (os.path.join(run, name) for name in _RECORDS)
                     if files.exists(path))
-    data = examples_path(run)
-    pretrained = files.exists(data)
-    if os.path.basename(folder) != "model" or not (pretrained or records):
+    seq_length = _examples_length(run)
+    if os.path.basename(folder) != "model" or not (seq_length or records):
         return Source(local, os.path.basename(folder))
     task = os.path.join(folder, TASK)
     # A model that reads text has its own window, whatever its encoder was trained on last.
     reads = files.exists(task) and "reading" in files.read_json_object(task)
-    seq_length = manifest.read(data)["options"]["seq_length"] if pretrained and not reads else None
-    return Source(local, os.path.basename(run), seq_length, records)
+    return Source(local, os.path.basename(run), None if reads else seq_length, records)
+
+
+def _examples_length(run):
+    """Return the tokens of an example of a pre-training run; None of another folder."""
+    data = examples_path(run)
+    # The examples are the largest part of a finished run, and may have been deleted.
+    record = os.path.join(os.path.dirname(os.path.dirname(data)), "run.json")
+    for path, option in ((record, "objective"), (data, "seq_length")):
+        options = manifest.read(path).get("options", {}) if files.exists(path) else {}
+        if option in options and "seq_length" in options:
+            return options["seq_length"]
+    return None
 
 
 def published_version(export_dir, run):

@@ -271,7 +271,9 @@ def test_a_text_without_pairs_is_told_early(run, write_file, small_chunks, capsy
     path = write_file("lines.txt", "a few words of one sentence\n\n" * 200)
     with pytest.raises(BertTfError, match=message):
         run(input=path, pairs=pairs, progress=True)
-    assert f"note: so far {message}" in capsys.readouterr().err
+    assert f"note: so far {message}" in (told := capsys.readouterr().err)
+    assert "; try --overwrite with another --split" in told
+    assert run(input=path, pairs=None, format="full_sentences", overwrite=True)
 
 
 def test_the_records_are_the_same_whatever_the_dynamic_masks(make):

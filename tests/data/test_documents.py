@@ -1,5 +1,6 @@
 """The reader of input texts: forms, bounded pieces, sentences, and what is refused."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -212,6 +213,27 @@ def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):
             next(read([str(tmp_path / name)]))
 
 
+@pytest.mark.parametrize("folder", ["", "memory://wiki/"])
+@pytest.mark.parametrize(("name", "line", "message"), [
+    ("wiki_00", '{"id": "7", "text": "A."}', "a JSON object; .*try a name that ends in .jsonl"),
+    ("wiki_00.gz", '{"text": "A."}', "a JSON object"),
+    ("wiki_00", '<doc id="7" url="x">', "<doc; .*try WikiExtractor's --json, and names .*jsonl"),
+    ("dump", '<?xml version="1.0"?>', r"<\?xml; expected plain text"),
+    ("page.php", "<!doctype html>", "<!doctype; expected plain text; try the text alone"),
+    ("wiki_00", "{braces} are text", None), ("wiki_00", "{}", None), ("wiki_00", "<3", None),
+    ("a.txt", "<doc >", None)])
+def test_forms_that_a_name_does_not_tell_are_refused(tmp_path, write_file, folder, name, line,
+                                                     message):
+    """They would be trained on, braces and tags and all."""
+    path = write_file(name, f"\ufeff\n {line}\n" + "more\n" * 1000)
+    if folder:
+        files.write_bytes(folder + name, pathlib.Path(path).read_bytes())
+        path = folder + name
+    with pytest.raises(UsageError, match=f"{name} begins with {message}") if message else (
+            contextlib.nullcontext()):
+        assert expand_inputs([path], str(tmp_path / "run")) == [path]
+
+
 def test_what_a_run_wrote_into_its_folder_is_no_text_of_its_own(tmp_path, capsys):
     (tmp_path / "run" / "model").mkdir(parents=True)
     text, others = tmp_path / "vocab.txt", [tmp_path / "run" / name for name in (
@@ -257,12 +279,14 @@ def test_the_encoding_and_emptiness_of_the_last_file_are_told_at_once(write_file
 
 
 def test_vocabulary_and_excluded_texts_are_no_input(write_file, tmp_path, capsys):
-    text, dev, vocab = (write_file(name, "a\n") for name in ("a.txt", "dev.txt", "vocab.txt"))
+    text, dev, casing, vocab, record = (write_file(name, "a\n") for name in (
+        "a.txt", "dev.txt", "tokenizer_config.json", "vocab.txt", "vocab.txt.manifest.json"))
     (tmp_path / "link.txt").symlink_to(dev)
-    pattern, apart = str(tmp_path / "*.txt"), [vocab, str(tmp_path / "link.txt")]
+    pattern, apart = str(tmp_path / "*.*"), [vocab, str(tmp_path / "link.txt")]
     run = str(tmp_path / "run")
     assert expand_inputs([pattern, text, apart[1]], run, apart=apart) == [text]  # each file once
     assert capsys.readouterr().err == (
-        f"note: {dev}, {vocab} left out of the text: the vocabulary, or excluded\n")
+        f"note: {dev}, {casing}, {vocab}, {record} left out of the text: the vocabulary, or "
+        "excluded\n")
     with pytest.raises(UsageError, match="no text remains; .*the vocabulary, or excluded"):
         expand_inputs([dev], run, apart=apart)

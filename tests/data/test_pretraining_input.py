@@ -151,7 +151,7 @@ def test_each_epoch_holds_each_example_once_in_another_order_with_other_masks(dy
     assert [_texts(batch)[0] for batch in _batches(other, num_steps=count)] != first
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 100])
+@pytest.mark.parametrize("count", [1, 2, 3, 100, 257, 65_536, 65_537, 262_145])
 def test_an_epoch_is_a_permutation(count):
     orders = shuffled(tf.range(3 * count, dtype=tf.int64), count, 7).numpy().reshape(3, count)
     np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(count), (3, 1)))

@@ -127,6 +127,19 @@ def test_exclude_that_is_refused(tmp_path, monkeypatch, name, message):
         kept(["x.tsv"], exclude=[("x.tsv", "c")])
 
 
+def test_what_excludes_nothing_is_refused_and_bytes_are_text(write_file, tmp_path):
+    """Or a model would be measured on what it has learned."""
+    pa, pq = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
+    path, table = write_file("a.txt", "sun\nmoon\n"), str(tmp_path / "dev.parquet")
+    pq.write_table(pa.table({"text": [b"moon"], "bad": [b"\xff"], "label": [1]}), table)
+    assert kept([path], exclude=[(table, "text")])[0] == [(0, "sun")]
+    for exclude, message in (((table, "label"), "parquet:label holds no text; expected the texts"),
+                             ((write_file("dev.txt", " \n"), None), "dev.txt holds no text"),
+                             ((table, "bad"), "row 1: bytes that are not UTF-8")):
+        with pytest.raises(BertTfError, match=message):
+            kept([path], exclude=[exclude])
+
+
 @pytest.mark.parametrize("options", [{"holdout": 0.2}, {"format": "full_sentences"}])
 def test_examples_of_a_text_with_copies_are_those_without(make, text, write_file, options):
     """Shard by shard, byte by byte; the counts are in the manifest."""

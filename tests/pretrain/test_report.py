@@ -1,9 +1,12 @@
 """What a finished run tells beside its figures."""
 
+from types import SimpleNamespace
+
 import pytest
 import tensorflow as tf
 
-from bert_tf.pretrain.report import _fill_mask, figures
+from bert_tf.pretrain.report import _fill_mask, figures, held_out_words
+from bert_tf.pretrain.training import Training
 
 
 def test_a_sentence_task_stands_beside_its_more_frequent_label():
@@ -29,3 +32,11 @@ def test_what_fills_a_mask_is_shown_as_it_is_written(texts, shown):
     (lines,) = _fill_mask(lambda text: {name: tf.constant(value) for name, value in
                                         outputs.items()}, [(["a", "cat", "."], 1)], "<mask>")
     assert lines == ("a <mask> .", f"-> {shown}   (was: cat)")
+
+
+def test_a_run_whose_examples_were_deleted_shows_no_texts(tmp_path):
+    """They are the largest part of a finished run."""
+    run = Training(SimpleNamespace(output_dir=str(tmp_path)), None, SimpleNamespace(seed=1),
+                   tf.distribute.get_strategy())
+    run.tokenizer = lambda: SimpleNamespace(vocabulary=None)
+    assert held_out_words(run) == []

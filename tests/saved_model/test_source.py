@@ -1,8 +1,10 @@
 """Which exported version is a run's."""
 
+import json
+
 import pytest
 
-from bert_tf.saved_model.source import RESULTS, marks, published_version
+from bert_tf.saved_model.source import RESULTS, find_source, marks, published_version
 from bert_tf.storage import checksums, files
 
 
@@ -57,3 +59,23 @@ def test_a_run_of_an_earlier_version_stays_published(run):
     assert run.published() == first
     run.train("second")
     assert run.published() is None
+
+
+@pytest.mark.parametrize(("files_of_run", "length"), [
+    ({"run.json": {"objective": "mlm", "seq_length": 32}}, 32),  # its examples were deleted
+    ({"run.json": {"objective": "mlm", "seq_length": 32}, "data/manifest.json": {"lr": 1}}, 32),
+    ({"data/manifest.json": {"seq_length": 17}}, 17),
+    ({"run.json": {"task": "classify", "seq_length": 64}}, None),
+    ({"data/manifest.json": {"lr": 1}}, None)])  # somebody else's
+def test_the_window_of_a_run_is_the_length_of_its_examples(tmp_path, files_of_run, length):
+    for name, options in files_of_run.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps({"options": options}))
+    for folder in (tmp_path, tmp_path / "masked_lm"):
+        (folder / "model").mkdir(parents=True)
+        (folder / "model/model_config.json").write_text("{}")
+        (folder / RESULTS).write_text("{}")
+        of_run = folder == tmp_path or "run.json" in files_of_run
+        assert find_source(str(folder)).seq_length == (length if of_run else None)
+    (tmp_path / RESULTS).unlink()
+    assert find_source(str(tmp_path)).name == (tmp_path.name if length else "model")
