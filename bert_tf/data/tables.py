@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import math
 import textwrap
 
 from bert_tf.data.parquet import parquet_rows
@@ -144,6 +145,14 @@ def read_text_lines(path, form=AS_FOUND):
     for number, line in enumerate(table_lines(path, form), 1):
         if line.strip():
             yield f"{path} line {number}", {"text": line}
+
+
+def is_number(cell):
+    """Return whether a cell, a str, holds a number, as the name of a column does not."""
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
 
 
 def check_unicode(where, text, what):
