@@ -214,6 +214,8 @@ def test_a_file_that_was_refused_may_be_another_one(model, write_file, tmp_path,
     ("text\tn\n \t1\n", [], 1, "data.tsv line 2: empty text"),
     ("a\tb\nthe\t1\n", [], 2, "no column 'text' among a, b; try --text_column"),
     ("a\tb\nthe\t1\n", ["--text_column", "a", "--id_column", "c"], 2, "no column 'c' among a, b"),
+    ("text\tb\nthe\t1\n", ["--label_column", "c", "--task", "nsmc"], 2,
+     "no column 'c' among text, b"),
     ("text\ttext_b\nthe\tend\n", ["--text_b_column", "text_b"], 2,
      "--text_b_column text_b with a model of single texts; try omitting it"),
     ("text\tn\tn\nthe\t1\t2\n", [], 2, "data.tsv: two columns are named 'n'; expected a name each; "
