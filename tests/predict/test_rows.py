@@ -332,6 +332,6 @@ def test_rows_that_are_no_objects_are_bad_wherever_they_stand(tmp_path):
 
 def test_a_header_of_another_encoding_is_told(tmp_path):
     (tmp_path / "a.csv").write_bytes("리뷰,label\n재미있다,1\n".encode("cp949"))
-    with pytest.raises(BertTfError, match="a.csv line 1: byte 0xb8 in the header is not UTF-8; try "
-                                          "--encoding"):
+    with pytest.raises(BertTfError, match="a.csv line 1: byte 0xb8 in the header is not UTF-8, but "
+                                          "may be CP949; try --encoding CP949"):
         rows_of([tmp_path / "a.csv"], columns={"text": "리뷰"})
