@@ -40,7 +40,7 @@ class Prediction(OutputFolder):
 
     def __init__(self, options, command):
         _, known = known_options(find_model(options.model))
-        known = completed(options, known)
+        known = completed(options, known, files.expand(options.input))
         self.task = known.task
         if options.text_column is None and known.header is None and _has_header(known):
             known = known.replace(header=True)

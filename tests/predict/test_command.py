@@ -288,6 +288,22 @@ def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):
     assert manifest["labelled"] == (COUNT if count == COUNT else 0)
 
 
+@pytest.mark.parametrize(("encoding", "words"), [
+    ("cp949", []), ("utf-8", []), ("utf-8-sig", []), ("utf-16", []),
+    ("utf-8", ["--encoding", "utf-8"])])
+def test_an_encoding_that_a_run_knows_is_not_that_of_unicode(model, tmp_path, encoding, words):
+    run_folder = tmp_path / "run"
+    os.makedirs(run_folder)
+    os.symlink(model, run_folder / "model")
+    checksums.write_sealed(str(run_folder / "results.json"), {"task": "classify", "columns": {}})
+    checksums.write_sealed(str(run_folder / "run.json"), {"options": {"encoding": "cp949"}})
+    texts = ["정말 재밌는 영화", "다시 보고 싶다"]
+    source = tmp_path / "data.csv"
+    source.write_bytes("\n".join(["text", *texts]).encode(encoding))
+    assert run(str(run_folder), str(source), tmp_path / "out", *words) == 0
+    assert [row["text"] for row in read(tmp_path / "out")] == texts
+
+
 def test_a_table_by_the_name_of_a_text_is_told(model, write_file, tmp_path, capsys):
     """NSMC's files are called so."""
     source = write_file("ratings_test.txt", "id\tdocument\tlabel\n1\tthe film\t1\n")
