@@ -160,7 +160,7 @@ def _search(argv):
     index = open_index(arguments.index, arguments.model, arguments.verify or None)
     options = {name: value for name in ("exact", "rescore", "probes")
                if (value := getattr(arguments, name)) is not None}
-    texts = iter(arguments.texts or files.read_standard_input())
+    texts = iter(arguments.texts or filter(str.strip, files.read_standard_input()))
     while part := list(itertools.islice(texts, _AT_ONCE)):
         found = index.search(part, arguments.k, **options)
         for text, passages in zip(part, found, strict=True):

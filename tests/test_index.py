@@ -1,5 +1,6 @@
 """The command `index`: a model's vectors, built and searched."""
 
+import io
 import json
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_half_precision_is_what_was_asked_for(model):
     assert 0 < np.abs(whole - half).max() < 0.1 * np.abs(whole).max()
 
 
-def test_it_finds_what_the_model_finds(built, capsys, eager):
+def test_it_finds_what_the_model_finds(built, capsys, eager, monkeypatch):
     folder, flags = built
     queries = ["the fox", "dog"]
     model = embedder(1)
@@ -60,6 +61,9 @@ def test_it_finds_what_the_model_finds(built, capsys, eager):
     assert [[each["text"] for each in line["passages"]] for line in lines] == [
         [PASSAGES[row] for row in rows] for rows in expected]
     assert lines[0]["passages"][0]["id"] == str(expected[0, 0] + 1)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the fox\n\n \ndog\n")))
+    assert cli.run(index.main, ["search", folder, "--k", "9", "--format", "json"]) == 0
+    assert list(map(json.loads, capsys.readouterr().out.splitlines())) == lines  # no blank ones
     assert cli.run(index.main, ["search", folder, "the fox", "--k", "1", "--verify"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == 2 and PASSAGES[expected[0, 0]] in shown[1]

@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import math
 import textwrap
 
 from bert_tf.data.parquet import parquet_rows
@@ -29,7 +30,7 @@ from bert_tf.data.table_form import (
     written_as,
 )
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import files
+from bert_tf.storage import encodings, files
 
 _MISSING = object()
 _SAMPLE = 1000  # objects whose fields are the names of their file's columns
@@ -146,6 +147,14 @@ def read_text_lines(path, form=AS_FOUND):
             yield f"{path} line {number}", {"text": line}
 
 
+def is_number(cell):
+    """Return whether a cell, a str, holds a number, as the name of a column does not."""
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
+
+
 def check_unicode(where, text, what):
     """Return a str if all of it is Unicode.
 
@@ -155,11 +164,14 @@ def check_unicode(where, text, what):
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        if "\udc80" <= text[error.start] <= "\udcff":  # as `surrogateescape` reads it
-            raise BadRow(explain(f"{where}: byte {ord(text[error.start]) - 0xdc00:#04x} in the "
-                                 f"{what} is not UTF-8", attempt="--encoding")) from None
-        raise BadRow(explain(f"{where}: half a surrogate pair in the {what}",
-                             "whole characters")) from None
+        try:
+            korean = encodings.is_korean(text.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:
+            raise BadRow(explain(f"{where}: half a surrogate pair in the {what}",
+                                 "whole characters")) from None
+        raise BadRow(explain(
+            f"{where}: byte {ord(text[error.start]) - 0xdc00:#04x} in the {what} is not UTF-8"
+            + ", but may be CP949" * korean, attempt="--encoding" + " CP949" * korean)) from None
     return text
 
 

@@ -97,7 +97,7 @@ class Evaluation(OutputFolder):
             raise UsageError(explain(f"--model {self.options.model} does not say what it was "
                                      "fine-tuned for", "--task"))
         self.asked = self.options.columns()
-        self.options = completed(self.options, known)
+        self.options = completed(self.options, known, [self.options.data])
         self.options.check_type(self.options.task, find_task(self.options.task).type)
         return [self.options.data, *deciding_files(self.options.model)]
 

@@ -1,13 +1,16 @@
 """What a fine-tuning says to those that use its model: its task, its columns, the form of its
 tables."""
 
+import contextlib
 import os
+import zlib
 
 from bert_tf.saved_model.source import RESULTS, read_results
-from bert_tf.storage import files, manifest
+from bert_tf.storage import encodings, files, manifest
 
 RUN = "run.json"
 _FORM = ("delimiter", "encoding", "header")  # options about a table
+_SAMPLE = 1 << 20  # bytes
 
 
 def known_options(found):
@@ -31,10 +34,18 @@ def known_options(found):
                     for name, column in results.get("columns", {}).items()}}
 
 
-def completed(options, known):
+def completed(options, known, paths):
     """Return options with what they leave open taken from `known_options`, of its own task only: of
-    another one columns have other names."""
+    another one columns have other names. An encoding is not, where files begin as Unicode."""
     if options.task not in (None, known.get("task")):
         return options
+    if options.encoding is None and known.get("encoding") and any(map(_is_unicode, paths)):
+        known = {**known, "encoding": None}
     return options.replace(**{name: value for name, value in known.items()
                               if getattr(options, name) is None})
+
+
+def _is_unicode(path):
+    damaged = contextlib.suppress(EOFError, zlib.error)  # of a .gz: reading all of it tells
+    with files.explained("read", path), damaged, files.open_binary(path) as stream:
+        return encodings.is_unicode(stream.read(_SAMPLE))

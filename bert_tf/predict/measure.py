@@ -54,7 +54,11 @@ def measure(name, several, rows, columns, shards):
 
 def _labelled(task, rows, columns):
     """Yield `(place, example or BadRow)` of every row."""
-    columns = {**task.columns, **columns} if task.columns else {}
+    if task.columns is None:  # of its published files: others lack the columns of ids and groups
+        texts = zip(("text", "text_b"), rows.text_columns.values(), strict=False)
+        columns = {**columns, **dict(texts), "id": None, "group": None}
+    else:
+        columns = {**task.columns, **columns}
     for source in rows.sources:
         if source.names:
             places = (place for place, _ in source.rows(rows.text_columns.values()))

@@ -10,7 +10,7 @@
 
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
-from bert_tf.data.tables import BadRow, composed, id_prefixes
+from bert_tf.data.tables import BadRow, NoColumn, composed, id_prefixes
 from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.finetune.known import completed, known_options
 from bert_tf.models.find import find_model, model_digest
@@ -40,7 +40,7 @@ class Prediction(OutputFolder):
 
     def __init__(self, options, command):
         _, known = known_options(find_model(options.model))
-        known = completed(options, known)
+        known = completed(options, known, files.expand(options.input))
         self.task = known.task
         if options.text_column is None and known.header is None and _has_header(known):
             known = known.replace(header=True)
@@ -73,6 +73,7 @@ class Prediction(OutputFolder):
         rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),
                     options.shard_size, needs_id="id" in self.asked,
                     others=options.format == "jsonl")
+        self._check_label(rows)
         work = Work(options, rows, FORMATS[options.format](rows, predictor))
         manifest.resumed(self.path(), MANIFEST, BEGUN, stored, paths, options.overwrite,
                          options.verify_inputs, option="strict", made=self.made)
@@ -113,6 +114,14 @@ class Prediction(OutputFolder):
         names = (*predictor.inputs, *(task.text_columns if task else ()),
                  columns.get("text", "text"), columns.get("text_b", "text"))
         return {composed(name) for name in names if not name.isdecimal()}
+
+    def _check_label(self, rows):
+        """Refuse a column of labels that the user named and no file has."""
+        label = self.asked.get("label", "0")
+        sources = [source for source in rows.sources if source.names]
+        if sources and not label.isdecimal() and not any(
+                _may_have(source, composed(label)) for source in sources):
+            raise NoColumn(sources[0].path, label, ", ".join(sources[0].names))
 
     def _metrics(self, work, predictor):
         """Return what `measure` does, of the shards as they were written."""

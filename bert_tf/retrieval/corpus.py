@@ -1,9 +1,11 @@
 """The passages of a corpus: TSV, CSV, JSONL, a JSON list, Parquet, plain text, SQuAD's JSON.
 
 - A table has a column (JSON: a field) `text`, and may have `id` (or `_id`, as in BEIR) and `title`.
-- A `.tsv` or `.csv` whose first row names no such column, or is said to be no header, has none: its
-  columns are `text`; `id` and `text`; or `id`, `text` and `title`. Of columns that are given by
-  number the first row is a header if it has these names there.
+- A `.tsv` or `.csv` whose first row is said to be no header, or names no such column and has a
+  number among its cells, has none: its columns are `text`; `id` and `text`; or `id`, `text` and
+  `title`. Without a number, too, in a `.tsv`, which is told; but a first row above a column of
+  numbers, or of a `.csv`, may be a header with other names: it is refused. Of columns that are
+  given by number the first row is a header if it has these names there.
 - Any other name: a passage a line; blank lines are passed over.
 - A `.json` object is SQuAD's or KorQuAD's: each paragraph is a passage, with its article's title.
 
@@ -13,6 +15,7 @@ one name, and a colon. All may be `.gz`; see `tables` for encodings.
 """
 
 import dataclasses
+import functools
 import itertools
 import os
 
@@ -22,15 +25,17 @@ from bert_tf.data.tables import (
     NoColumn,
     check_unicode,
     id_prefixes,
+    is_number,
     read_rows,
     read_text_lines,
 )
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.storage import files
 from bert_tf.storage.encodings import EncodingError
 
 _IDS = ("id", "_id")
 _SHOWN = 5  # invalid rows that are named one by one
+_SAMPLE = 50  # rows by which a header is told from a passage
 _WITHOUT_HEADER = {1: ("text",), 2: ("id", "text"), 3: ("id", "text", "title")}
 
 
@@ -144,18 +149,41 @@ def _table(path, form):
     usual = DELIMITERS["comma" if files.suffix(path) == ".csv" else "tab"]
     form = dataclasses.replace(form, header=False, delimiter=form.delimiter or usual)
     rows = read_rows(path, ["0"], ["1", "2", "3"], form)
-    first = next(rows, None)
-    if first is None:
+    sample = list(itertools.islice(rows, _SAMPLE))
+    if not sample:
         return ()
-    names = _WITHOUT_HEADER.get(len(first[1]))
-    named = {*_IDS, "text", "title"} & set(map(_lowered, first[1].values()))
-    if no_header and (names is None or (named and len(names) > 1)):
-        raise no_header  # more columns, which only a header can tell apart, or one without texts
+    where, first = sample[0]
+    names = _WITHOUT_HEADER.get(len(first))
+    if no_header:
+        named = {*_IDS, "text", "title"} & set(map(_lowered, first.values()))
+        header = named and len(first) > 1 or _is_header(sample)
+        if names is None or header or (header is None and files.suffix(path) == ".csv"):
+            raise UsageError(explain(
+                str(no_header), attempt="--text_column and --id_column, naming a column text, or "
+                "--no-header if this is a passage")) from no_header
+        if header is None:
+            _tell(f"{where}, the first, is read as a passage, its columns as {', '.join(names)}; "
+                  "if it is a header, give --text_column and --id_column")
     if names is None:
-        raise UsageError(explain(f"{first[0]}: more than three columns without a header",
+        raise UsageError(explain(f"{where}: more than three columns without a header",
                                  "text; id and text; or id, text and title"))
     return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(), strict=True)))
-            for where, row in itertools.chain([first], rows))
+            for where, row in itertools.chain(sample, rows))
+
+
+def _is_header(sample):
+    """Return whether the first of the rows that `read_rows` gives is a header with names that are
+    not ours: without a number above numbers alone; None where neither it nor they are numbers."""
+    cells = zip(*(row.values() for _, row in sample if not isinstance(row, BadRow)), strict=True)
+    numbers = [list(map(is_number, column)) for column in cells]
+    if any(column[0] for column in numbers):
+        return False
+    return any(column[1:] and all(column[1:]) for column in numbers) or None
+
+
+@functools.cache  # a corpus is read more than once
+def _tell(text):
+    print_note(text)
 
 
 def _lowered(name):

@@ -71,7 +71,7 @@ class Decoder:
     def _wrong(self, error):
         self._pass(error.object[:error.start].decode(self.name, "replace").removeprefix(_MARK))
         likely = _wide(error.object) if self.name == "utf-8" else None
-        if likely is None and _is_korean(error.object):
+        if likely is None and is_korean(error.object):
             likely = "CP949"
         return self._refused(error.object[error.start], f"not {self.name.upper()}", likely)
 
@@ -136,7 +136,16 @@ def _wide(data):
     return None
 
 
-def _is_korean(data):
+def is_unicode(begin):
+    """Return whether the first bytes of a file have a BOM, or are UTF-8 beyond ASCII."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(begin)
+    except UnicodeDecodeError:
+        return begin[:2] in _UTF_16
+    return not text.isascii()
+
+
+def is_korean(data):
     """Return whether bytes are text as Korean Windows writes it: Hangul beside ASCII, hardly
     else."""
     try:

@@ -1,6 +1,7 @@
 """The form of a file as its name says it, in letters of either size."""
 
 import os
+import unicodedata
 
 from bert_tf.errors import UsageError, explain
 
@@ -25,3 +26,9 @@ def refuse_packed(path):
     if suffix(path) in _PACKED:
         raise UsageError(explain(f"{path} is an archive or compressed, by its name",
                                  "a file as it is, or one alone as .gz", "unpacking it first"))
+
+
+def spellings(name):
+    """Return a name as it is, composed (NFC) and in jamo (NFD), as macOS has it; each once."""
+    return list(dict.fromkeys([name, *(
+        unicodedata.normalize(form, name) for form in ("NFC", "NFD"))]))

@@ -15,7 +15,7 @@ import sys
 
 from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.storage import disk, encodings, lease, object_store, staging
-from bert_tf.storage.file_forms import is_compressed, refuse_packed, suffix  # noqa: F401
+from bert_tf.storage.file_forms import is_compressed, refuse_packed, spellings, suffix  # noqa: F401
 from bert_tf.storage.object_store import is_remote  # noqa: F401
 
 
@@ -24,8 +24,7 @@ def _place(path):
 
 
 def explained(action, path):
-    """Return a context that turns what fails with `path` into a BertTfError that says what to
-    do."""
+    """Return a context that turns what fails with `path` into a BertTfError with what to do."""
     return _place(path or "").explained(action, path)
 
 
@@ -46,7 +45,8 @@ def expand(patterns):
     paths = {}
     for pattern in patterns:
         place = _place(pattern)
-        matches = [os.fspath(pattern)] if place.is_file(pattern) else place.expand(pattern)
+        matches = next(filter(None, ([name] if place.is_file(name) else place.expand(name)
+                                     for name in spellings(os.fspath(pattern)))), None)
         if not matches:
             raise UsageError(explain(f"no file matches {pattern}",
                                      attempt="a file or a quoted pattern such as 'texts/*.txt'"))

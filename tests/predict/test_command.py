@@ -214,6 +214,8 @@ def test_a_file_that_was_refused_may_be_another_one(model, write_file, tmp_path,
     ("text\tn\n \t1\n", [], 1, "data.tsv line 2: empty text"),
     ("a\tb\nthe\t1\n", [], 2, "no column 'text' among a, b; try --text_column"),
     ("a\tb\nthe\t1\n", ["--text_column", "a", "--id_column", "c"], 2, "no column 'c' among a, b"),
+    ("text\tb\nthe\t1\n", ["--label_column", "c", "--task", "nsmc"], 2,
+     "no column 'c' among text, b"),
     ("text\ttext_b\nthe\tend\n", ["--text_b_column", "text_b"], 2,
      "--text_b_column text_b with a model of single texts; try omitting it"),
     ("text\tn\tn\nthe\t1\t2\n", [], 2, "data.tsv: two columns are named 'n'; expected a name each; "
@@ -284,6 +286,22 @@ def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):
     assert list(rows[0])[:4] == ["id", *(["review", "stars"] if count == COUNT else "01"), "label"]
     manifest = files.read_json(str(tmp_path / "out" / "manifest.json"))
     assert manifest["labelled"] == (COUNT if count == COUNT else 0)
+
+
+@pytest.mark.parametrize(("encoding", "words"), [
+    ("cp949", []), ("utf-8", []), ("utf-8-sig", []), ("utf-16", []),
+    ("utf-8", ["--encoding", "utf-8"])])
+def test_an_encoding_that_a_run_knows_is_not_that_of_unicode(model, tmp_path, encoding, words):
+    run_folder = tmp_path / "run"
+    os.makedirs(run_folder)
+    os.symlink(model, run_folder / "model")
+    checksums.write_sealed(str(run_folder / "results.json"), {"task": "classify", "columns": {}})
+    checksums.write_sealed(str(run_folder / "run.json"), {"options": {"encoding": "cp949"}})
+    texts = ["정말 재밌는 영화", "다시 보고 싶다"]
+    source = tmp_path / "data.csv"
+    source.write_bytes("\n".join(["text", *texts]).encode(encoding))
+    assert run(str(run_folder), str(source), tmp_path / "out", *words) == 0
+    assert [row["text"] for row in read(tmp_path / "out")] == texts
 
 
 def test_a_table_by_the_name_of_a_text_is_told(model, write_file, tmp_path, capsys):

@@ -73,6 +73,20 @@ def test_files_without_labels_are_passed_over(write_file):
     assert (metrics["accuracy"], counts) == (0.5, [2, 0])
 
 
+@pytest.mark.parametrize(("task", "inputs", "columns", "table"), [
+    ("nsmc", ["text"], {"text": "리뷰", "label": "평가"}, "리뷰\t평가\n가\t0\n나\t1\n"),
+    ("nsmc", ["text"], {}, "text\tlabel\n가\t0\n나\t1\n"),
+    ("klue_nli", ["text_a", "text_b"], {"text": "a", "text_b": "b"},
+     "a\tb\tgold_label\n가\t나\tneutral\n나\t가\tentailment\n")])
+def test_files_for_a_named_task_may_have_other_columns(write_file, task, inputs, columns, table):
+    rows = rows_of([write_file("a.tsv", table)], inputs, columns)
+    (block,) = rows.blocks(bad=None)
+    (_, first), (_, second) = [line.rsplit("\t", 1) for line in table.splitlines()[1:]]
+    found = [{"label": first, "probabilities": {first: 1, second: 0}}] * 2
+    metrics, *counts = measure(task, False, rows, columns, [(block.places, found)])
+    assert (metrics["accuracy"], counts) == (0.5, [2, 0])
+
+
 @pytest.mark.parametrize("task", ["conll", "klue_ner", "squad_v2"])
 def test_a_table_is_not_read_as_tagged_words_or_squad(monkeypatch, task):
     """Else all of it would be one sentence."""
@@ -318,6 +332,6 @@ def test_rows_that_are_no_objects_are_bad_wherever_they_stand(tmp_path):
 
 def test_a_header_of_another_encoding_is_told(tmp_path):
     (tmp_path / "a.csv").write_bytes("리뷰,label\n재미있다,1\n".encode("cp949"))
-    with pytest.raises(BertTfError, match="a.csv line 1: byte 0xb8 in the header is not UTF-8; try "
-                                          "--encoding"):
+    with pytest.raises(BertTfError, match="a.csv line 1: byte 0xb8 in the header is not UTF-8, but "
+                                          "may be CP949; try --encoding CP949"):
         rows_of([tmp_path / "a.csv"], columns={"text": "리뷰"})

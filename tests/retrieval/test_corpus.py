@@ -20,7 +20,7 @@ SQUAD = {"data": [{"title": "River_Seine", "paragraphs": [{"context": "A", "qas"
     ("a.tsv", "7\tone, two\n8\ttwo\n", [Passage("7", "one, two"), Passage("8", "two")]),
     ("a.tsv", "7\tone\tT\n", [Passage("7", "one", "T")]),
     ("a.csv", 'text\n"one, ""two"""\nthree\n', [Passage("2", 'one, "two"'), Passage("3", "three")]),
-    ("a.csv", 'p1,"one, two"\np2,x\n', [Passage("p1", "one, two"), Passage("p2", "x")]),
+    ("a.csv", '1,"one, two"\np2,x\n', [Passage("1", "one, two"), Passage("p2", "x")]),
     ("a.jsonl", '{"_id": 5, "text": "one", "title": "T"}\n\n{"_id": "b", "text": "two"}\n',
      [Passage("5", "one", "T"), Passage("b", "two")]),
     ("a.jsonl", '{"text": "one"}\n\n{"text": "two"}\n', [Passage("1", "one"), Passage("3", "two")]),
@@ -48,6 +48,23 @@ def test_without_a_header_by_request(tmp_path):
     path.write_text("")
     with pytest.raises(BertTfError, match="no passage"):
         list(read_corpus(path, without))
+
+
+def test_a_first_row_of_unknown_names_is_told(tmp_path, capsys):
+    path = tmp_path / "a.tsv"
+    for text, note in [
+            ("7\t하나\nx\t둘\n", ""),  # as of MS MARCO
+            ("제목\t내용\n하나\t둘\n", f"note: {path} line 1, the first, is read as a passage, its "
+             "columns as id, text; if it is a header, give --text_column and --id_column\n")]:
+        path.write_text(text)
+        first = tuple(text.splitlines()[0].split("\t"))
+        for _ in range(2):
+            assert next(read_corpus(path)) == Passage(*first)
+        assert capsys.readouterr().out == note
+    (tmp_path / "a.csv").write_text("제목,내용\n하나,둘\n")
+    without = TableForm(header=False)
+    assert next(read_corpus(tmp_path / "a.csv", without)) == Passage("제목", "내용")
+    assert list(read_corpus(tmp_path / "a.csv", columns={"text": "내용"})) == [Passage("2", "둘")]
 
 
 def test_ids_of_several_files_and_what_is_searched(tmp_path):
@@ -102,6 +119,11 @@ def test_of_columns_by_number_a_header_is_known_by_its_names(tmp_path, header, f
     ("a.tsv", "id\ttext\nx\tone\ttwo\n", "a.tsv line 2: 3 columns"),
     ("a.tsv", "pid\tpassage\tsource\tlang\nx\tone\twiki\ten\n", "no column 'text' among pid"),
     ("a.csv", "ID,Text\nx,one\n", "no column 'text' among ID, Text"),
+    ("a.csv", "번호,제목,내용\n1,하나,둘\n", "no column 'text' among 번호, 제목, 내용; try "
+     "--text_column and --id_column, naming a column text, or --no-header if this is a passage"),
+    ("a.csv", "리뷰,평점\n정말 재밌는 영화,9\n", "no column 'text' among 리뷰, 평점; try --text"),
+    ("a.csv", "제목,내용\n하나,둘\n", "no column 'text' among 제목, 내용; try --text_column"),
+    ("a.tsv", "번호\t내용\n1\t둘\n2\t셋\n", "no column 'text' among 번호, 내용; try --text"),
     ("a.tsv", "id\ttitle\tbody\nx\tT\tone\n", "no column 'text' among id, title, body"),
     ("a.jsonl", '{"id": "a", "text": "x"}\n{"text": "y", "id": null}\n', "line 2: no id"),
     ("a.jsonl", '{"id": "2", "text": "x"}\n{"text": "y"}\n', "line 2: no id, unlike the rows"),

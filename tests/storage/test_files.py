@@ -6,6 +6,7 @@ import os
 import pathlib
 import socket
 import sys
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -183,6 +184,14 @@ def test_patterns(tmp_path):
     (tmp_path / "ab.txt").touch()
     assert files.expand([tmp_path / "a[b].txt"]) == [str(tmp_path / "a[b].txt")]
     assert files.expand([tmp_path / "[a]b.txt"]) == [str(tmp_path / "ab.txt")]
+
+
+def test_a_name_in_jamo_is_found_however_it_is_typed(tmp_path):
+    for made, typed in ("NFD", "NFC"), ("NFC", "NFD"):
+        name, pattern = (unicodedata.normalize(form, f"{made}리뷰") for form in (made, typed))
+        (tmp_path / f"{name}.csv").touch()
+        for end in (".csv", "*"):
+            assert files.expand([tmp_path / (pattern + end)]) == [str(tmp_path / f"{name}.csv")]
 
 
 def test_a_name_that_is_no_utf8_in_json(tmp_path):

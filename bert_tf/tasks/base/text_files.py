@@ -6,7 +6,14 @@ import math
 import sys
 
 from bert_tf.data.table_form import AS_FOUND, written_as
-from bert_tf.data.tables import BadRow, attempts, check_unicode, composed, read_rows
+from bert_tf.data.tables import (
+    BadRow,
+    attempts,
+    check_unicode,
+    composed,
+    is_number,
+    read_rows,
+)
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.base.examples import CHOSEN_FROM, TextExample
 
@@ -106,20 +113,13 @@ def has_header(rows, label, separator=SEPARATOR):
     if all(name == column for column, name in first.items()):
         return True
     known = {name.strip() for value in others for name in (value, *value.split(separator))}
-    if not others or _is_number(first[label]) or known.intersection(
+    if not others or is_number(first[label]) or known.intersection(
             map(str.strip, (first[label], *first[label].split(separator)))):
         return False
-    if all(map(_is_number, others)):
+    if all(map(is_number, others)):
         return True
     raise UsageError(explain(f"{where}: the label {first[label]!r} is in no other row: a "
                              "header or an example", attempt="--header or --no-header"))
-
-
-def _is_number(text):
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def check_text(where, text, what="text"):

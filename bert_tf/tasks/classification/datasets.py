@@ -14,11 +14,12 @@ _SIMILARITY = {"problem": "regression", "labels": ("similarity",), "limits": (0,
 
 def _published(name, columns, labels=("0", "1"), metrics=("accuracy",), problem="single_label",
                limits=None, **further):
-    """Return a task whose tables have the given columns."""
-    def read(path, _, form):
+    """Return a task whose tables have the given columns, unless a reader names others."""
+    def read(path, others, form):
+        here = dataclasses.replace(columns, **others)
         if form.header is None:
-            form = dataclasses.replace(form, header=not columns.text.isdecimal())
-        return read_texts(path, columns, problem, None if problem == "regression" else labels,
+            form = dataclasses.replace(form, header=not here.text.isdecimal())
+        return read_texts(path, here, problem, None if problem == "regression" else labels,
                           limits, form=form)
 
     return Task(name, "classification", read, metrics, (metrics[0], "max"), labels, problem,
