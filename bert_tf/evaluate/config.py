@@ -19,6 +19,7 @@ from bert_tf.storage import files, hub
 RETRIEVAL = "retrieval"
 BM25 = "bm25"
 _MEASURED = Range(int, lambda value: value >= 10, "a whole number of at least 10, for mrr@10")
+_DATA = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".txt", ".conll")  # ends of its name
 _TRAINED = "as the model was trained"
 
 
@@ -70,9 +71,11 @@ class EvaluateConfig(TableOptions, RetrievalOptions, AnswerOptions, WriteOptions
         if self.output_dir is not None:
             return self
         folder, model = os.path.split(files.absolute(hub.repository(self.model) or self.model))
-        if model.isdigit():  # a version
+        if model.isdigit() or model == "model":  # a version, or the best model of a run
             model = f"{os.path.basename(folder)}_{model}"
-        data = os.path.basename(self.data).split(".")[0]
+        data = os.path.basename(self.data)
+        data = data[:-3] if files.is_compressed(data) else data
+        data = os.path.splitext(data)[0] if files.suffix(data) in _DATA else data
         name = f"{model}_{data}" + f"_{RETRIEVAL}" * (self.task == RETRIEVAL)
         return self.replace(output_dir=os.path.join("evaluations", name))
 

@@ -223,7 +223,7 @@ class FinetuningRun(OutputFolder):
               f"{held_out}", flush=True)
         if asked is not None and abs(self.counts["share"] / asked - 1) > _NEAR:
             print_note(f"--dev {asked:g} asked for {100 * asked:.3g} %; what belongs together is "
-                       "not split")
+                       "not split, and of every label some examples stay for training")
         self.described = described(self.type, labels)
         print("; ".join([f"models are chosen by {self.described['monitor']}",
                          *about_f1(self.described)]))

@@ -228,9 +228,19 @@ def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys, eager):
     assert measure(tmp_path, "pairs", tmp_path / "out", *words) == 0
 
 
+@pytest.mark.parametrize(("model", "data", "name"), [
+    ("runs/a", "korquad/KorQuAD_v1.0_dev.json", "a_KorQuAD_v1.0_dev"),
+    ("runs/a", "b/new.tsv.gz", "a_new"), ("runs/a", "new.2024.CSV.GZ", "a_new.2024"),
+    ("runs/a", "new.v2", "a_new.v2"), ("saved/a/1", "new.ndjson", "a_1_new"),
+    ("runs/a/model", "new", "a_model_new")])
+def test_results_are_named_after_the_whole_name_of_the_data(model, data, name):
+    assert EvaluateConfig(model=model, data=data).named().output_dir == f"evaluations/{name}"
+
+
 @pytest.mark.parametrize(("words", "code", "message"), [
     (["--task", "conll"], 2, "whose task is classifier; expected a model for tagger"),
-    (["--task", "cola"], 2, "predicts the labels bad, good; expected those of --task cola: 0, 1"),
+    (["--task", "cola"], 2, "predicts the labels bad, good; expected those of --task cola: 0, 1; "
+                          "try these as id2label in config.json of a published model's copy"),
     (["--n_best", "3"], 2, "--n_best 3 is for question answering, not for --task classify"),
     (["--task", "retrieval", "--null_threshold", "1"], 2, "--null_threshold 1.0 is for question"),
     (["--task", "regress"], 2, "--task regress has the problem regression"),

@@ -17,8 +17,8 @@ def split_examples(examples, fraction, seed, dev_last=False):
     Examples that share a group stay together, else those of the same text; among these units a hash
     of the seed and of their content chooses, so that neither the order of the examples matters nor
     their ids. Every stratum (`Example.stratum`; of numbers, each fifth of them) has about its
-    fraction, as far as whole units allow, and none goes to the dev examples alone; a group counts
-    as what most of it is.
+    fraction, as far as whole units allow; a group counts as what most of it is. No label goes to
+    the dev examples alone, unless every unit that may be held out has one of its own.
 
     Args:
         examples: list of `Example`.
@@ -39,8 +39,9 @@ def split_examples(examples, fraction, seed, dev_last=False):
         raise UsageError(explain("all examples are of one document or have the same text or "
                                  f"positives, of which a fraction of {fraction} was to be held out",
                                  attempt="--dev FILE"))
+    names = {unit[0]: set().union(*(examples[i].described_labels for i in unit)) for unit in units}
     held_out = set()
-    for unit in _chosen(_strata(examples, units), fraction):
+    for unit in _chosen(_strata(examples, units), fraction, names):
         held_out.update(unit)
     return ([example for i, example in enumerate(examples) if i not in held_out],
             [example for i, example in enumerate(examples) if i in held_out])
@@ -93,7 +94,10 @@ def _digest(content):
 
 def _strata(examples, units):
     """Return lists of similar units, each of at least two units: all as one where no two are
-    similar."""
+    similar.
+
+    Units whose combination of several labels no other has are one, too: they may be most.
+    """
     numbers = sorted(example.stratum for example in examples
                      if isinstance(example.stratum, float))
     bounds = [numbers[len(numbers) * part // _SPREAD] for part in range(1, _SPREAD)] \
@@ -108,22 +112,36 @@ def _strata(examples, units):
         counts = collections.Counter(stratum(examples[i]) for i in unit)
         strata[min(counts, key=lambda name: (-counts[name], name))].append(unit)
     large = [strata[name] for name in sorted(strata) if len(strata[name]) > 1]
+    if isinstance(getattr(examples[0], "label", None), tuple):
+        alone = {found[0][0] for found in strata.values() if len(found) == 1}
+        single = [unit for unit in units if unit[0] in alone]
+        large += [single] if len(single) > 1 else []
     return large or [units]
 
 
-def _chosen(strata, fraction):
+def _chosen(strata, fraction, names):
     """Return the units to hold out: of each stratum the first that fit its fraction, never all of
-    them.
+    them, and none with the last of a label.
 
     What a stratum has too few or too many, the next one makes up for.
+
+    Args:
+        names: `{first index of a unit: its labels, a set}`, of all units.
     """
     chosen, owed = [], 0.0
+    trained = collections.Counter(name for found in names.values() for name in found)  # units
+
+    def spared(unit):
+        return all(trained[name] > 1 for name in names[unit[0]])
+
     for units in strata:
         owed += fraction * sum(map(len, units))
         left = len(units)
         for unit in units:
-            if len(unit) / 2 <= owed and left > 1:
+            if len(unit) / 2 <= owed and left > 1 and spared(unit):
                 chosen.append(unit)
+                trained.subtract(names[unit[0]])
                 owed -= len(unit)
                 left -= 1
-    return chosen or [max(strata, key=len)[0]]
+    largest = [unit for units in sorted(strata, key=len, reverse=True) for unit in units]
+    return chosen or [next(filter(spared, largest), largest[0])]

@@ -179,7 +179,9 @@ class TaskType:
                 set(self.task.labels) - set(labels)):
             raise UsageError(explain(
                 f"{where} predicts the labels {', '.join(labels)}",
-                f"those of --task {self.task.name}: {', '.join(self.task.labels)}"))
+                f"those of --task {self.task.name}: {', '.join(self.task.labels)}",
+                "these as id2label in config.json of a published model's copy, if the names alone "
+                "differ"))
 
     def check_examples(self, examples, about, served):
         """Refuse examples that the model cannot read.

@@ -116,9 +116,11 @@ class Classification(TaskType):
                 f"mse {metrics['mse']:.4g} is no better than {even:.4g}, that of predicting the "
                 "mean label for every example"]
         if len(set(predicted)) == 1:
-            what = f"the label {predicted[0]!r}" if self.problem == "single_label" else (
-                f"the labels {', '.join(predicted[0])}" if predicted[0] else "no label")
-            return [f"{what} is predicted for every example, as by an untrained model"]
+            names = predicted[:1] if self.problem == "single_label" else predicted[0]
+            what = f"the label{'s' * (len(names) > 1)} {', '.join(map(repr, names))}" if names \
+                else "no label"
+            return [f"{what} {'are' if len(names) > 1 else 'is'} predicted for every example, as "
+                    "by an untrained model"]
         if metrics.get("mcc", 1) <= 0:
             return [f"predictions are no better than chance (mcc {metrics['mcc']:.4f}), as by an "
                     "untrained model"]

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import unicodedata
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -94,6 +95,9 @@ def test_a_split_stays_what_it_was():
     """What was measured on a split can be compared with what will be."""
     dev = split_examples(texts(["a", "b"] * 10), 0.2, 7)[1]
     assert [example.id for example in dev] == ["0", "5", "15", "16"]
+    made = texts([*"aabbc" * 4, "d"], [*[None] * 5, *"gghhii", *[None] * 10])
+    dev = split_examples(made, 0.3, 2)[1]
+    assert [example.id for example in dev] == ["1", "7", "8", "11", "13", "15"]
 
 
 def test_mirrored_pairs_stay_together_and_others_do_not():
@@ -143,6 +147,39 @@ def test_sets_of_labels_are_spread():
     dev = split_examples(texts(labels), 0.2, 0)[1]
     counts = collections.Counter(frozenset(example.label) for example in dev)
     assert set(counts.values()) == {10}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(100, 300), st.floats(0.05, 0.5), SEEDS)
+def test_texts_of_many_labels_have_their_share(size, share, seed):
+    """Nearly every combination is of one text, and four labels are."""
+    random = Random(seed)
+    labels = [tuple(name for name in "abcdefghijkl" if random.random() < 0.4)
+              for _ in range(size)]
+    labels[:4] = [(*names, f"own {n}") for n, names in enumerate(labels[:4])]
+    train, dev = split_examples(texts(labels), share, seed)
+    assert abs(len(dev) - share * size) <= 1.5
+    trained, measured = ({name for example in side for name in example.label}
+                         for side in (train, dev))
+    assert measured <= trained
+
+
+@settings(deadline=None)
+@given(examples(), SHARES, SEEDS)
+def test_no_label_is_held_out_alone(made, share, seed):
+    """Nor the rarer one of a group, unless every unit is the only one of some label."""
+    units = collections.defaultdict(set)
+    for example in made:
+        units[example.group or example.text_a].add(example.label)
+    counts = collections.Counter(name for names in units.values() for name in names)
+    train, dev = split_examples(made, share, seed)
+    assert {example.label for example in dev} <= {example.label for example in train} or \
+        all(1 in map(counts.get, names) for names in units.values())
+    chains = [(f"l{i}", f"l{(i + 1) // 2}") for i in range(30)]  # 15 and more are of one text
+    for names in (chains, ["a", "b", "c", "c", "c"]):
+        train, dev = split_examples(texts(names), share, seed)
+        assert set().union(*(example.described_labels for example in dev)) <= set().union(
+            *(example.described_labels for example in train))
 
 
 def test_questions_without_answer_and_sentences_without_entity_are_spread():

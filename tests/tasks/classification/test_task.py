@@ -157,7 +157,10 @@ def numbers(*values):
     ({}, ["bad", "good", "good"], told("bad", "bad", "good"), None),
     ({}, ["good", "good"], told("good", "good"), None),  # nothing can be known
     ({"multi_label": True}, [("late",), ()], several([], []), "no label is predicted for every"),
-    ({"multi_label": True}, [("late",), ()], several(["late"], ["late"]), "the labels late"),
+    ({"multi_label": True}, [("late",), ()], several(["late"], ["late"]),
+     "the label 'late' is predicted for every example"),
+    ({"multi_label": True}, [("late",), ()], several(["late", "warm"], ["late", "warm"]),
+     "the labels 'late', 'warm' are predicted for every example"),
     ({"multi_label": True}, [("late",), ()], several(["late"], []), None),
     ({"name": "regress"}, [1.0, 3.0], numbers(9.0, 9.0), "mse 50 is no better than 1, that of "
                                                          "predicting the mean label for"),
