@@ -8,7 +8,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.ranking import cosines, product, ranking
-from bert_tf.serving.client.steps import Steps
+from bert_tf.serving.client.steps import VERSIONS, Steps
 from bert_tf.serving.wire import protocol
 from bert_tf.serving.wire import results as wire_results
 from bert_tf.serving.wire import rows as wire_rows
@@ -69,7 +69,7 @@ class Methods(Steps):
                 whatever the export stores.
         """
         texts, single = _listed(texts)
-        rows, _, description = yield from self.told("embed", text=texts)
+        rows, _, description, _ = yield from self.told("embed", text=texts)
         vectors = wire_rows.vectors(rows)
         if not len(vectors):
             output = self._signatures["embed"].outputs["embedding"]
@@ -126,17 +126,22 @@ class Methods(Steps):
             rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)
             return ranking(passages, [row["score"] for row in rows])
         name = "sparse" if "sparse" in self._signatures else "embed"
-        description, prompts = (yield from self.described()), None
-        while prompts != (description.get("prompts") or {}):  # a new version's may be others
+        description = yield from self.described()
+        for _ in range(VERSIONS):
             prompts = description.get("prompts") or {}
             texts = [prompted(prompts, "query", query), *(
                 prompted(prompts, "passage", text) for text in passages)]
-            rows, results, description = yield from self.told(name, text=texts)
+            rows, results, description, version = yield from self.told(name, text=texts)
+            of_query = version
+            if name == "sparse" and self._of_queries() != name:
+                rows[:1], *_, of_query = yield from self.told(self._of_queries(), text=texts[:1])
+            # A new version's prompts may be others.
+            if of_query == version and prompts == (description.get("prompts") or {}):
+                break
+        else:
+            raise self._in_turn()
         if name == "sparse":
             first, *others = (wire_results.plain(results["terms"], row) for row in rows)
-            if self._of_queries() != name:
-                [row] = yield from self.values(self._of_queries(), text=texts[:1])
-                first = row["terms"]
             return ranking(passages, [product(first, other) for other in others])
         vectors = wire_rows.vectors(rows)
         if isinstance(vectors, list):
@@ -278,7 +283,7 @@ class Methods(Steps):
         inputs = {"text": texts}
         if text_pairs is not None:
             inputs = {"text_a": texts, "text_b": _listed(text_pairs)[0]}
-        rows, results, _ = yield from self.told("predict", **inputs)
+        rows, results, *_ = yield from self.told("predict", **inputs)
         name = next((name for name in results if results[name]["kind"] == kind), None)
         if name is None:
             raise UsageError(explain(f"{self._spec.name} gives no {given}", attempt=other))

@@ -28,7 +28,7 @@ _DESCRIBE = "describe"  # the signature that tells what a client must know
 _TEXTS = ("text", "text_a", "text_b", "question", "context", "query", "passage")
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for each text
 _KNOWN_SECONDS = 5.0  # after which REST, whose answers name no version, is asked for it again
-_VERSIONS = 3  # that may follow one another while a call is answered
+VERSIONS = 3  # that may follow one another while a call is answered
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
 _MOST_SECONDS = 1e8  # years; gRPC takes much more for nothing, and sockets refuse it
 _DIAGNOSIS_SECONDS = 5.0  # for finding out why there is no answer
@@ -102,15 +102,16 @@ class Steps:
 
     def values(self, name, **inputs):
         """The plain values of the results of each row that the signature `name` answers."""
-        rows, results, _ = yield from self.told(name, **inputs)
+        rows, results, *_ = yield from self.told(name, **inputs)
         return [{key: wire_results.plain(result, row) for key, result in results.items()}
                 for row in rows]
 
     def told(self, name, **inputs):
-        """As `rows`: them, the results by name, and the description of the version that answered.
+        """As `rows`: them, the results by name, the description of the version that answered, and
+        its number, which over REST is the one that was served before and after.
 
         Raises:
-            RequestError: versions that describe themselves differently answer in turn.
+            RequestError: versions answer in turn whose answers do not go together.
         """
         signature = yield from self._signature(name, inputs.keys())
         if inputs.keys() != signature.inputs.keys():
@@ -126,28 +127,36 @@ class Steps:
         if len({len(array) for array in arrays.values()}) > 1:
             sizes = ", ".join(f"{len(array)} of {key}" for key, array in arrays.items())
             raise UsageError(explain(sizes, "as many of each"))
-        for _ in range(_VERSIONS):
+        for _ in range(VERSIONS):
             description = yield from self.described()
+            known = self._version
             results = _results(name, signature, description)
             analysed = yield from self._analysed(texts, description)
             versions, rows = yield from self._answered(name, signature, results, {**arrays, **{
                 key: np.array(column, object) for key, column in (analysed or {}).items()}})
+            compared = wire_results.are_compared(results)
+            if compared and not versions and len(rows) > self._batch_size:
+                versions = {known, (yield from self.hear())}
             if not self._are_described(versions, description):
                 yield from self.hear()  # another version has taken the place of the known one
                 if _DESCRIBE in self._signatures:
                     yield from self.description()
-            if self._are_described(versions, description):
+            if self._are_described(versions, description) and not (
+                    compared and len(versions) > 1):
                 break
         else:
-            raise RequestError("UNAVAILABLE", explain(
-                f"{self._address.text}, model {self._spec.name}: versions that describe themselves "
-                "differently answer in turn", "one of them", "version="))
+            raise self._in_turn()
         if analysed is not None:
             rows = [wire_rows.in_original(row, results, *(
                         {key: values[index] for key, values in each.items()}
                         for each in (texts, analysed)))
                     for index, row in enumerate(rows)]
-        return rows, results, description
+        return rows, results, description, next(iter(versions), known)
+
+    def _in_turn(self):
+        return RequestError("UNAVAILABLE", explain(
+            f"{self._address.text}, model {self._spec.name}: several versions answer in turn",
+            "one of them", "version="))
 
     def _answered(self, name, signature, results, arrays):
         """What is asked in batches: the versions that answered, as far as known, and the rows."""

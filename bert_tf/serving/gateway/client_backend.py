@@ -13,6 +13,7 @@ from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.client import AsyncClient, RequestError
 from bert_tf.serving.wire import parts
+from bert_tf.serving.wire import results as wire_results
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import MISFITS, ServingError
 
@@ -30,13 +31,15 @@ _log = logging.getLogger(__name__)
 
 class _Client(AsyncClient):
     async def answered(self, about, signature, inputs, deadline):
-        """The rows that a signature answers, and what the version that gave them says of itself.
+        """The rows that a signature answers, what the version that gave them says of itself, and
+        its number, None where the rows may be of several.
 
         Raises:
             OutdatedError: another version lacks what the one that `about` is of had.
         """
         try:
-            rows, _, description = await self._run(self.told(signature, **inputs), _left(deadline))
+            rows, results, description, version = await self._run(
+                self.told(signature, **inputs), _left(deadline))
         except UsageError as problem:
             raise OutdatedError from problem
         except RequestError as problem:
@@ -44,7 +47,7 @@ class _Client(AsyncClient):
                     await self._run(self.hear(), _left(deadline)) != about.version):
                 raise OutdatedError from problem
             raise
-        return rows, description
+        return rows, description, version if wire_results.are_compared(results) else None
 
 
 class ClientBackend:
@@ -117,23 +120,21 @@ class ClientBackend:
         try:
             answers = await asyncio.gather(*(
                 self._answers(about, signature, asked, deadline) for signature in signatures))
-            if any(description != about.description for _, description in answers):
+            told = [part for of_one in answers for part in of_one]
+            if len({version for *_, version in told} - {None}) > 1 or any(
+                    description != about.description for _, description, _ in told):
                 raise OutdatedError
         except OutdatedError:
             self._known.pop(about.name, None)
             raise
-        return {output: _column([row[output] for row in rows])
-                for rows, _ in answers for output, value in rows[0].items()
+        return {output: _column([row[output] for rows, *_ in of_one for row in rows])
+                for of_one in answers for output, value in of_one[0][0][0].items()
                 if not isinstance(value, str | bytes | list)}  # text, which no protocol reads
 
     async def _answers(self, about, signature, asked, deadline):
-        """The rows of all parts, and what the versions say of themselves, if it is the same."""
         client = self._clients[about.name]
-        answers = [await self._asked(client.answered(about, signature, part, deadline))
-                   for part in asked]
-        if any(description != answers[0][1] for _, description in answers):
-            raise OutdatedError
-        return [row for rows, _ in answers for row in rows], answers[0][1]
+        return [await self._asked(client.answered(about, signature, part, deadline))
+                for part in asked]
 
     async def decode(self, function, data, *arguments, deadline=None):
         """See `Backend`."""

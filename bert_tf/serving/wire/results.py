@@ -45,6 +45,8 @@ _EARLIER = {
     "no_answer_score": {"kind": "number", "value": "no_answer_score"},
     "score": {"kind": "number", "value": "score"},
 }
+# Kinds whose values are compared with those of other rows, or ranked among them.
+_COMPARED = ("relevance", "terms", "vector", "vectors")
 # What several results of one signature share; the first that has it keeps it.
 _TOKENS = {"id": "output_word_ids", "score": "probability", "vector": "sequence_output"}
 
@@ -52,6 +54,11 @@ _TOKENS = {"id": "output_word_ids", "score": "probability", "vector": "sequence_
 def outputs_of(result):
     """Return the names of a result's outputs, a list of str."""
     return [name for part, name in result.items() if part not in ("kind", "of", "name")]
+
+
+def are_compared(results):
+    """Return whether rows are to be of one version: two versions' vectors are of two spaces."""
+    return any(result["kind"] in _COMPARED for result in results.values())
 
 
 def results_by_name(outputs):

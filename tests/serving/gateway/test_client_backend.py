@@ -3,13 +3,20 @@
 import asyncio
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from scripted_server import MODEL, ScriptedServer
 
+from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.gateway.client_backend import ClientBackend
 from bert_tf.serving.server.codec import Decoder
 from bert_tf.serving.server.metrics import Metrics
 from bert_tf.serving.wire.request import Limits
+
+
+def _backend(address, **options):
+    return ClientBackend(address, [MODEL], Decoder(), Limits(1000, 1 << 20, 1000), Metrics(),
+                         **options)
 
 
 def test_vectors_of_tokens_are_padded_to_the_most_of_all_batches():
@@ -17,8 +24,7 @@ def test_vectors_of_tokens_are_padded_to_the_most_of_all_batches():
         return {"vectors": np.ones((1, len(inputs["text"][0].split()), 2), np.float32)}
 
     async def ask(address):
-        backend = ClientBackend(address, [MODEL], Decoder(), Limits(100, 1 << 20, 1000), Metrics(),
-                                batch_size=1)
+        backend = _backend(address, batch_size=1)
         outputs = await backend.run(await backend.about(MODEL, None), ("query_vectors",),
                                     {"text": ["quick fox", "fox"]}, None)
         await backend.close()
@@ -29,3 +35,45 @@ def test_vectors_of_tokens_are_padded_to_the_most_of_all_batches():
     with ScriptedServer(answer, signatures).running("grpc") as address:
         vectors = asyncio.run(ask(address))
     np.testing.assert_array_equal(vectors, [[[1, 1], [1, 1]], [[1, 1], [0, 0]]])
+
+
+def test_parts_of_a_request_that_two_versions_answer_are_not_joined():
+    ids = np.ones((256, 4), np.int32)  # two parts
+
+    def answer(_, inputs):
+        server.version = 3 if server.requests == 1 else 4
+        return {"embedding": np.full((len(inputs["input_word_ids"]), 2), server.version,
+                                     np.float32)}
+
+    async def ask(address):
+        backend = _backend(address, batch_size=128)
+        with pytest.raises(OutdatedError):
+            await backend.run(await backend.about(MODEL, None), ("embed_ids",),
+                              {"input_word_ids": ids}, None)
+        outputs = await backend.run(await backend.about(MODEL, None), ("embed_ids",),
+                                    {"input_word_ids": ids}, None)
+        await backend.close()
+        return outputs["embedding"]
+
+    server = ScriptedServer(answer, {"embed_ids": ({"input_word_ids": (tf.int32, [None, None])},
+                                                   {"embedding": (tf.float32, [None, 2])})})
+    with server.running("grpc") as address:
+        assert (asyncio.run(ask(address)) == 4).all()
+
+
+@pytest.mark.parametrize(("other", "fits"), [(3, True), (None, True), (4, False)])
+def test_signatures_that_two_versions_answer(other, fits):
+    class FakeClient:
+        async def answered(self, about, signature, part, deadline):
+            return [{signature: 1}], {}, {"embed": 3, "other": other}[signature]
+
+    async def ask():
+        backend = _backend("localhost:1")
+        backend._clients[MODEL] = FakeClient()
+        return await backend.run(About(MODEL, 3, {}, {}), ("embed", "other"), {"text": ["a"]}, None)
+
+    if fits:
+        assert asyncio.run(ask()) == {"embed": [1], "other": [1]}
+    else:
+        with pytest.raises(OutdatedError):
+            asyncio.run(ask())
