@@ -212,7 +212,7 @@ def _lack(train, pairs):
     if pairs == "swapped" and train["num_documents"] and not train["num_examples"]:
         return explain(
             "no document has two sentences with words, which sentence order prediction needs",
-            attempt="--overwrite with another --split")
+            attempt="--overwrite with another --split, or --format full_sentences")
     return None
 
 

@@ -36,7 +36,8 @@ _NO_TEXT = (".json", ".csv", ".tsv", ".html", ".htm", ".xhtml", ".mhtml", ".xml"
             ".wet", ".arc", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".hwp", ".hwpx", ".epub",
             ".ppt", ".pptx", ".xls", ".xlsx", ".parquet", ".tfrecord")
 _TEXT = (".txt", ".jsonl")  # any other name does not say what a file holds
-_MARKUP = re.compile(r"(<doc )|<\?xml|<!doctype", re.IGNORECASE)  # a web page, an XML dump
+# A web page, a dump as XML.
+_MARKUP = re.compile(r"(<doc )|<\?xml|<!doctype|<mediawiki|<html", re.IGNORECASE)
 _SMALL = 1 << 10  # bytes; empty files, also packed ones, have less
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
@@ -292,7 +293,7 @@ def _copy_standard_input(spool, overwrite, ready):
 
 
 def _check_beginning(path):
-    """Refuse a text that cannot be read twice, one without text, and JSON lines or markup whose
+    """Refuse a text that cannot be read twice, one without text, and JSON or markup whose
     name does not say so: of many files the last one is not to be told after hours."""
     is_named = files.suffix(path) in _TEXT
     if files.is_remote(path):
@@ -315,8 +316,8 @@ def _refuse_other_forms(path, line):
     if found := _MARKUP.match(line):
         raise UsageError(explain(
             f"{path} begins with {found[0].strip()}", "plain text",
-            "WikiExtractor's --json, and names that end in .jsonl" if found[1] else
-            "the text alone, without its tags"))
+            ("WikiExtractor's --json, and names that end in .jsonl" if found[1] else
+             "the text alone, without its tags") + "; as it is, by a name that ends in .txt"))
     with contextlib.suppress(ValueError, RecursionError):
         if line.startswith("{") and json.loads(line):
             raise UsageError(explain(f"{path} begins with a JSON object", "plain text",

@@ -36,6 +36,7 @@ class MadeAnew:
         name, now = f"_{function}_made_of", self.fixed_in_graphs()
         outdated = getattr(self, name, now) != now
         setattr(self, name, now)
-        if outdated and self.jit_compile:
-            self.jit_compile = True  # for Keras to leave XLA off where it knows no more shapes
+        if self.jit_compile:
+            self.jit_compile = False  # what is already so Keras does not set
+            self.jit_compile = True  # it leaves XLA off where shapes are not fixed any more
         return outdated

@@ -6,9 +6,8 @@ import shlex
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.data.create import MANIFEST
 from bert_tf.data.pretraining_input import PretrainingInput
-from bert_tf.errors import print_note
+from bert_tf.errors import BertTfError, print_note
 from bert_tf.saved_model.next_commands import (
     print_next,
     python_command,
@@ -95,12 +94,13 @@ def held_out_words(run):
     They are read back from the records, so that punctuation stands apart. None where a user
     deleted these, the largest part of a finished run.
     """
-    if not files.exists(run.data(MANIFEST)):
-        return []
     tokenizer = run.tokenizer()
     vocabulary = tokenizer.vocabulary
-    data = PretrainingInput(run.data(), "eval" if run.has_held_out() else "train",
-                            batch_size=1, seed=run.train_config.seed)
+    try:
+        data = PretrainingInput(run.data(), "eval" if run.has_held_out() else "train",
+                                batch_size=1, seed=run.train_config.seed)
+    except BertTfError:
+        return []
     texts = []
     for batch in data.dataset(num_steps=min(20 * _TEXTS, data.num_examples)):
         ids, used = batch["input_word_ids"][0].numpy(), batch["masked_lm_weights"][0].numpy() > 0

@@ -34,12 +34,13 @@ def find_source(path):
         UsageError: there is no model.
     """
     folder = files.absolute(find_model(path, OURS).folder)
-    local = local_copies.local(folder)
-    run = os.path.dirname(folder)
+    local, run = local_copies.local(folder), os.path.dirname(folder)
+    if os.path.basename(folder) != "model":
+        return Source(local, os.path.basename(folder))
     records = tuple(path for path in (os.path.join(run, name) for name in _RECORDS)
                     if files.exists(path))
     seq_length = _examples_length(run)
-    if os.path.basename(folder) != "model" or not (seq_length or records):
+    if not (seq_length or records):
         return Source(local, os.path.basename(folder))
     task = os.path.join(folder, TASK)
     # A model that reads text has its own window, whatever its encoder was trained on last.

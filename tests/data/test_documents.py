@@ -219,6 +219,7 @@ def test_what_is_no_text_by_its_name_is_refused(tmp_path, name, message):
     ("wiki_00.gz", '{"text": "A."}', "a JSON object"),
     ("wiki_00", '<doc id="7" url="x">', "<doc; .*try WikiExtractor's --json, and names .*jsonl"),
     ("dump", '<?xml version="1.0"?>', r"<\?xml; expected plain text"),
+    ("wiki.xml-p1p9", '<mediawiki xmlns="x">', "<mediawiki; .*a name that ends in .txt"),
     ("page.php", "<!doctype html>", "<!doctype; expected plain text; try the text alone"),
     ("wiki_00", "{braces} are text", None), ("wiki_00", "{}", None), ("wiki_00", "<3", None),
     ("a.txt", "<doc >", None)])

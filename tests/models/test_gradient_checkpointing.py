@@ -123,6 +123,19 @@ def test_it_and_padding_free_may_be_set_between_two_fits(kind, monkeypatch):
         assert set(calls) == {*["checkpointing"] * checkpointing, *["free"] * free}
 
 
+@pytest.mark.parametrize("trained", [True, False])
+def test_xla_is_left_off_where_padding_free_is_set_after_compile(trained):
+    """MPNet's distances need sizes that XLA does not know then."""
+    model = Classifier(ModelConfig.from_dict({**SIZES, "family": "mpnet"}), ["a", "b"], seed=1)
+    model.compile("sgd", jit_compile=True)
+    if trained:
+        model.fit(INPUTS, [0, 1, 1, 0], verbose=0)
+    model.backbone.padding_free = True
+    with pytest.warns(UserWarning, match="jit_compile"):
+        model.fit(INPUTS, [0, 1, 1, 0], verbose=0)
+    assert not model.jit_compile
+
+
 def test_padding_free_may_be_set_between_two_predictions_of_an_encoder():
     model = build_encoder(ModelConfig.from_dict(SIZES), seed=1)
     padded = model.predict(INPUTS, verbose=0)["sequence_output"]

@@ -13,6 +13,7 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.ranking.losses import LOSSES, of_candidates
 
 LABEL = "relevance"
+_SOFTMAX = (None, "categorical_crossentropy")  # losses of `compile`
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -103,15 +104,22 @@ class Ranker(ScoresPairs, LabelledModel, KnownLabels):
     def known(self, y, y_pred, weights):
         """See `KnownLabels`; labels that are floats, such as a teacher's scores, may be negative.
 
-        Candidates to be compared stay side by side, those that are none with the lowest of logits.
+        Candidates stay side by side for a softmax over them, as of the model's own listwise loss
+        or of CategoricalCrossentropy: those that are none get the lowest of logits, and queries
+        with nothing to compare are left out. For any other loss each is a row.
         """
         given = tf.convert_to_tensor(self._with_labels(None, y)["label_ids"])
         several = y_pred.shape[1] != 1
         if given.dtype.is_floating or several and len(given.shape) == 1:
             return y, y_pred, weights
         labels = self._labels({"label_ids": given}, "label_ids")
-        if several and self.rank_loss == "listwise":
-            return tf.maximum(labels, 0), of_candidates(y_pred, labels), weights
+        if several and self.rank_loss == "listwise" and getattr(
+                self.loss, "name", self.loss) in _SOFTMAX:
+            kept = LOSSES["listwise"][1](labels)
+            if weights is not None:
+                weights = tf.boolean_mask(weights, kept)
+            return (tf.boolean_mask(tf.maximum(labels, 0), kept),
+                    tf.boolean_mask(of_candidates(y_pred, labels), kept), weights)
         known = labels >= 0
         if weights is not None:
             weights = tf.boolean_mask(

@@ -134,6 +134,26 @@ def test_losses_of_keras_see_no_missing_candidate(name, loss, eager):
     assert np.ravel(told[1])[0] == pytest.approx(total * told[0][0], rel=1e-5)
 
 
+def test_a_mean_is_that_of_what_can_be_compared(eager):
+    """A query whose candidates are all missing but one counts in none; for other losses than a
+    softmax each candidate is a row."""
+    batch = dict(next(iter(TaskInput(list_features(lists(4), ranker().preprocessor), 4, 1,
+                                     shuffle=False).dataset())))
+    del batch["first_example"]
+    batch["label_ids"] = np.array(batch["label_ids"])
+    batch["label_ids"][1, 1:] = -1
+    told = []
+    for given in (None, keras.losses.CategoricalCrossentropy(from_logits=True),
+                  keras.losses.BinaryCrossentropy(from_logits=True)):
+        model = ranker()
+        model.compile("sgd", given)
+        told.append(np.ravel(model.test_on_batch(batch))[0])
+    assert told[1] == pytest.approx(told[0], rel=1e-5)
+    labels, logits = batch["label_ids"], model(batch).numpy()
+    label, logit = labels[labels >= 0], logits[labels >= 0]
+    assert told[2] == pytest.approx(np.mean(np.log1p(np.exp(logit)) - label * logit), rel=1e-5)
+
+
 def test_losses_of_keras_see_no_ignored_pair(eager):
     model, texts = ranker(), (["the end"] * 4, ["fine", "dull", "music", "story"])
     model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
