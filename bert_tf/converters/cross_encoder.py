@@ -12,7 +12,7 @@ from bert_tf.converters import logit_score
 from bert_tf.converters.dense_module import read_checked, read_modules
 from bert_tf.converters.hf_reading import OPTIONS
 from bert_tf.errors import UsageError, explain
-from bert_tf.models.find import ABOUT_MODULES, MODULES
+from bert_tf.models.find import ABOUT_MODULES, MODULES, adapted_model
 from bert_tf.storage import files
 
 # In a `config.json`; files of sentence-transformers before 4 have the second.
@@ -62,8 +62,11 @@ def notes_of(folder, task):
     path, about = about_of(folder)
     if task["task"] != "classifier":
         return ()
-    return _prompt_notes(about, path) + (_activation_notes(
-        about, os.path.join(folder, "config.json")) if task.get("problem") == "regression" else ())
+    notes = _prompt_notes(about, path)
+    if task.get("problem") == "regression":
+        described = os.path.join(adapted_model(folder) or folder, "config.json")
+        notes += _activation_notes(about, described)
+    return notes
 
 
 def check_prompt(folder, task):

@@ -139,9 +139,10 @@ def _read_model(folder, task=None, further=()):
     tensors, dropped = usual_names(weight_files.read_folder(model), family, model,
                                    hf_causal.ties(family, values), heads)
     if adapter:
-        task = task or peft_adapter.task_of(adapter, classes)
+        task = task or peft_adapter.task_of(adapter, classes) or _judge_task(
+            values, classes, tensors, source)
         heads = [*heads, *(name for name in tensors if not name.startswith(PREFIXES[family]))]
-        tensors = peft_adapter.added(adapter, tensors, family)
+        tensors = peft_adapter.added(adapter, tensors, family, task)
         values = peft_adapter.with_labels(values, tensors)
     task = task or _judge_task(values, classes, tensors, source)
     if task["task"] in ("classifier", "tagger"):

@@ -50,7 +50,18 @@ _OTHER_PARTS = {"t5": ("decoder.*", "lm_head.weight"),
                             "*.word_embeddings._weight")}
 
 
-def usual_names(tensors, family, folder, tied=True, heads=()):
+def are_bare(names, family):
+    """Whether names of tensors are those of an encoder by itself, without a model's prefix."""
+    beginnings = PREFIXES[family], _OLD_PREFIXES.get(family, PREFIXES[family])
+    return not any(name.startswith(beginnings) for name in names)
+
+
+def ties_of(family):
+    """Return the names of tensors that others are copies of."""
+    return set(_TIED[family].values())
+
+
+def usual_names(tensors, family, folder, tied=True, heads=(), bare=None):
     """What transformers itself does to names: prefix, gamma and beta, tied copies, buffers.
 
     Args:
@@ -59,6 +70,7 @@ def usual_names(tensors, family, folder, tied=True, heads=()):
         folder: where it is, for messages.
         tied: whether what may be a copy is one.
         heads: shell patterns of what is not read, and may differ from what others tie it to.
+        bare: what `are_bare` says of a file that these are a part of; None where they are all.
 
     Returns: `Tensors` under today's names, and the names of copies and buffers, left out.
 
@@ -66,7 +78,7 @@ def usual_names(tensors, family, folder, tied=True, heads=()):
         UsageError: two tensors have one name, or a copy differs from what it is tied to.
     """
     prefix, old = PREFIXES[family], _OLD_PREFIXES.get(family, PREFIXES[family])
-    bare = not any(name.startswith((prefix, old)) for name in tensors)
+    bare = are_bare(tensors, family) if bare is None else bare
     names = {}
     for name in tensors:
         new = f"{prefix}{name}" if bare and name.startswith(_BARE) else name

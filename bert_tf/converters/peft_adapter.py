@@ -14,13 +14,13 @@ import typing
 
 import numpy as np
 
-from bert_tf.converters import safetensors_file, torch_file
+from bert_tf.converters import hf_config, safetensors_file, torch_file
 from bert_tf.converters.checkpoint import Tensors
 from bert_tf.converters.hf_keys import check_keys
-from bert_tf.converters.hf_spellings import usual_names
+from bert_tf.converters.hf_spellings import are_bare, ties_of, usual_names
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.models.find import ADAPTER, adapted_model
-from bert_tf.storage import files
+from bert_tf.models.find import ADAPTER, adapted_model, holds_adapter
+from bert_tf.storage import checksums, files
 
 WEIGHTS = {"adapter_model.safetensors": safetensors_file, "adapter_model.bin": torch_file}
 _TASKS = {"SEQ_CLS": "classifier", "TOKEN_CLS": "tagger", "QUESTION_ANS": "span",
@@ -37,6 +37,8 @@ _SIZE = re.compile(r"(?P<module>.+)\.lora_magnitude_vector(\.weight)?")
 _PATTERN = re.compile(r"[\w.^$\\-]*(\*[\w.^$\\-]*){0,2}")
 # The last kernel of a head of labels: its rows are they.
 _HEADS = ("classifier.out_proj.weight", "classifier.weight", "score.weight")
+_LONGEST, _MOST = 200, 1e6  # characters of a name; lora_alpha
+_TURNED = ("gpt", "gpt2")  # whose kernels are [in, out]
 # Modules that PEFT puts between a name and what it names.
 _WRAPPERS = re.compile(r"^base_model\.model\.|\.base_layer(?=\.)|\.modules_to_save\.[^.]+(?=\.)")
 
@@ -58,9 +60,9 @@ def find(folder):
         UsageError: an adapter of another kind, or with an option that we do not compute; it is
             named.
     """
-    base, source = adapted_model(folder), os.path.join(folder, ADAPTER)
-    if base is None:
+    if not holds_adapter(folder):
         return None
+    source = os.path.join(folder, ADAPTER)
     values = files.read_json_object(source)
     if values.get("peft_type") != "LORA":
         raise UsageError(explain(f"{source}: peft_type={values.get('peft_type')!r}", "'LORA'",
@@ -70,8 +72,16 @@ def find(folder):
             f"{source}: init_lora_weights={values['init_lora_weights']!r}, which changes the "
             "adapted model too", " or ".join(map(repr, _STARTS[1:])),
             "merging it where it was trained (merge_and_unload of PEFT)"))
+    if values.get("task_type") not in (None, *_TASKS):
+        raise UsageError(explain(f"{source}: task_type={values['task_type']!r}",
+                                 f"one of {', '.join(_TASKS)}"))
+    for key in ("auto_mapping", "alpha_pattern"):
+        if not isinstance(values.get(key) or {}, dict):
+            raise UsageError(explain(f"{source}: {key}={values[key]!r}", "an object"))
     check_keys(values, _KEYS.split(), source)
-    return Adapter(folder, source, values, base)
+    described = os.path.join(adapted_model(folder, weights=False), "config.json")
+    hf_config.family_of(files.read_json_object(described), described)  # before all is downloaded
+    return Adapter(folder, source, values, checksums.opened(adapted_model(folder), own=False))
 
 
 def task_of(adapter, classes):
@@ -86,33 +96,45 @@ def task_of(adapter, classes):
     if kind is None and name not in [row[1] for row in classes]:
         return None
     for task, theirs, _ in classes:
-        if theirs == name if kind is None else task["task"] == _TASKS.get(kind):
+        if theirs == name if kind is None else task["task"] == _TASKS[kind]:
             return task
     raise UsageError(explain(f"{adapter.source}: task_type={kind!r}",
                              "one of " + ", ".join(k for k, ours in _TASKS.items() if ours in {
                                  task["task"] for task, *_ in classes})))
 
 
-def added(adapter, base, family):
+def added(adapter, base, family, task):
     """Return the `Tensors` of the adapted model with the adapter in them, under today's names.
 
     Args:
         adapter: an `Adapter`.
         base: `Tensors` of the adapted model, as `usual_names` has them.
-        family: of the model.
+        family, task: of the model.
 
     Raises:
         BertTfError: a file is missing or damaged.
-        UsageError: what is adapted is no tensor of the model, or of another shape; it is named.
+        UsageError: what is adapted is no tensor of the model, or of another shape, or word
+            embeddings without the head that they are tied to; it is named.
     """
-    whole, changes, sizes = (usual_names(each, family, adapter.folder, tied=False)[0]
-                             for each in _read(adapter))
+    parts = _read(adapter, family)
+    bare = are_bare([name for part in parts for name in part], family)
+    whole, changes, sizes = (usual_names(part, family, adapter.folder, tied=False, bare=bare)[0]
+                             for part in parts)
     shapes = base.shapes | whole.shapes
+    apart = sorted(ties_of(family) & {*whole, *changes})
+    if apart and task["task"] in ("pretraining", "language_model"):
+        raise UsageError(explain(f"{adapter.folder} changes {apart[0]} where tokens are read, and "
+                                 "not where they are predicted", "one table for both, as our "
+                                 "models have it", "merging it (merge_and_unload of PEFT)"))
     for name, shape in changes.shapes.items():
         if shapes.get(name) != shape:
             raise UsageError(explain(
                 f"{adapter.folder} changes {name}, {list(shape)}", "that of "
                 f"{adapter.base}: {list(shapes[name]) if name in shapes else 'there is none'}"))
+    for name, shape in sizes.shapes.items():
+        if shape not in ((shapes[name][0], 1), (1, shapes[name][1])):
+            raise UsageError(explain(f"{adapter.folder}: lora_magnitude_vector of {name}: "
+                                     f"{max(shape)} numbers", f"those of {list(shapes[name])}"))
 
     def load(name):
         array = whole[name] if name in whole else base[name]
@@ -120,8 +142,8 @@ def added(adapter, base, family):
             array = array + changes[name]
         if name in sizes:
             size = sizes[name]
-            array = size * array / np.linalg.norm(array, axis=0 if size.shape[0] == 1 else 1,
-                                                  keepdims=True)
+            axis = 1 if size.shape == (len(array), 1) else 0
+            array = size * array / np.linalg.norm(array, axis=axis, keepdims=True)
         return array
 
     return Tensors(shapes, load)
@@ -140,7 +162,7 @@ def with_labels(values, tensors):
     return {**values, "id2label": None, "num_labels": heads[0]}
 
 
-def _read(adapter):
+def _read(adapter, family):
     """`Tensors` of what was trained whole, of what is added to kernels, and of their sizes."""
     names = [name for name in WEIGHTS if files.exists(os.path.join(adapter.folder, name))]
     if not names:
@@ -150,17 +172,27 @@ def _read(adapter):
     whole, sizes, factors = {}, {}, collections.defaultdict(dict)
     for stated in file:
         name = _WRAPPERS.sub("", stated)
+        if len(name) > _LONGEST:
+            raise BertTfError(f"{adapter.folder}: a name of {len(name)} characters")
         if factor := _FACTOR.fullmatch(name):
+            if factor["part"] in factors[factor["module"]]:
+                raise BertTfError(f"{adapter.folder}: {factor['module']} has two "
+                                  f"lora_{factor['part']}")
             factors[factor["module"]][factor["part"]] = stated
         elif size := _SIZE.fullmatch(name):
             sizes[size["module"]] = stated
         elif ".original_module." not in name:  # what the head was before
-            whole[name] = stated
+            other = whole.setdefault(name, stated)
+            if other != stated and not np.array_equal(file[other], file[stated]):
+                raise BertTfError(f"{adapter.folder}: {other} differs from {stated}")
+    if not factors:
+        raise BertTfError(explain(f"{adapter.folder} holds no tensors of an adapter",
+                                  "lora_A and lora_B", "saving it again where it was trained"))
     if alone := sorted(sizes.keys() - factors.keys()):
         raise BertTfError(f"{adapter.folder}: of {alone[0]} there is no lora_A and lora_B")
-    turned = {module for module, parts in factors.items() if adapter.values.get("fan_in_fan_out")
+    turned = {module for module, parts in factors.items() if (
+                  family in _TURNED and not module.endswith(".score"))
               or any("lora_embedding_" in stated for stated in parts.values())}
-
     return (file.renamed(whole),
             _kernels({module: _product(adapter, file, module, parts)
                       for module, parts in factors.items()}, turned),
@@ -192,7 +224,10 @@ def _product(adapter, file, module, parts):
     """The shape of s·BA, `(out, in)`, and what computes it."""
     if parts.keys() != {"A", "B"}:
         raise BertTfError(f"{adapter.folder}: of {module} there is lora_{''.join(parts)} alone")
-    (rank, width), (height, other) = (file.shapes[parts[part]] for part in "AB")
+    shapes = [file.shapes[parts[part]] for part in "AB"]
+    if any(len(shape) != 2 for shape in shapes):
+        raise BertTfError(f"{adapter.folder}: lora_A and lora_B of {module} are no matrices")
+    (rank, width), (height, other) = shapes
     if rank != other or not rank:
         raise BertTfError(f"{adapter.folder}: lora_A and lora_B of {module} have the ranks {rank} "
                           f"and {other}")
@@ -214,6 +249,6 @@ def _alpha(adapter, module):
                 break
         except re.error as error:
             raise UsageError(f"{adapter.source}: alpha_pattern {pattern!r}: {error}") from error
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) < _MOST:
         raise UsageError(explain(f"{adapter.source}: lora_alpha={found!r}", "a number"))
     return found

@@ -91,29 +91,43 @@ def gives_token_vectors(folder):
         "HF_ColBERT"]
 
 
-def adapted_model(folder):
-    """Folder of the model that an adapter in a folder adapts; None where there is no adapter, or a
-    whole model beside it.
+def holds_adapter(folder):
+    """Whether a folder holds an adapter, and no whole model beside it."""
+    if not files.exists(os.path.join(folder, ADAPTER)):
+        return False
+    names = files.list_folder(folder)
+    return "config.json" not in names or _WEIGHTS.isdisjoint(names)
+
+
+def adapted_model(folder, weights=True):
+    """Folder of the model that an adapter in a folder adapts; None where there is none.
+
+    Args:
+        weights: whether its weights are needed too.
 
     Raises:
         BertTfError: its file is damaged, or the Hub cannot be reached.
         UsageError: it names no model, or one that is not there.
     """
-    source = os.path.join(folder, ADAPTER)
-    if not files.exists(source) or files.exists(os.path.join(folder, "config.json")):
+    if not holds_adapter(folder):
         return None
+    source = os.path.join(folder, ADAPTER)
     values = files.read_json_object(source)
     name, revision = values.get("base_model_name_or_path"), values.get("revision")
     if not isinstance(name, str) or not name:
         raise UsageError(explain(f"{source}: base_model_name_or_path={name!r}",
                                  "the folder or the Hub's name of the model that was adapted"))
-    try:
-        base = name if files.exists(name) else hub.local(
-            f"{hub.SCHEME}{name}" + (f"@{revision}" if revision else ""))
-    except UsageError as error:
-        raise UsageError(explain(
-            f"{source} names the model {name!r}, which is neither here nor on the Hub: {error}",
-            attempt="writing into that file where it is")) from error
+    base = name
+    if files.is_remote(name) or not files.exists(name):
+        try:
+            base = hub.local(f"{hub.SCHEME}{name}" + (f"@{revision}" if revision else ""), weights)
+        except UsageError as error:
+            is_path = os.path.isabs(name) or name.startswith((".", "~")) or "\\" in name or (
+                files.is_remote(name))
+            raise UsageError(explain(
+                f"{source} names the model {name!r}, which is neither a folder here nor on the Hub"
+                + f": {error}" * (not is_path), attempt="writing into that file where it is"
+            )) from error
     if not files.exists(os.path.join(base, "config.json")):
         raise UsageError(explain(f"{source}: base_model_name_or_path={name!r}",
                                  "a folder of transformers with config.json"))
@@ -137,7 +151,7 @@ def model_files(path):
     found = [os.path.join(part, name) for part in parts for name in files.list_folder(part)]
     found = hub.without_others(given, folder, list(filter(files.is_file, found)))
     if found:
-        base = adapted_model(folder)
+        base = None if model_folder(path) else adapted_model(folder)
         return found + (model_files(base) if base else [])
     if files.exists(path + ".index"):
         folder, name = os.path.split(path)
@@ -163,7 +177,9 @@ def deciding_files(path):
     paths = [os.path.join(folder, name)
              for folder in folders for name in files.list_folder(folder)]
     paths = hub.without_others(path, found.path, list(filter(files.is_file, paths)))
-    adapted = [base for base in map(adapted_model, folders) if base]
+    adapted = [base for folder in folders if found.kind in ("hf", "sentence_transformers")
+               if folder == found.folder or hub.is_part(os.path.basename(folder))
+               if (base := adapted_model(folder))]
     return [*paths, *itertools.chain(*map(deciding_files, adapted))] or model_files(path)
 
 

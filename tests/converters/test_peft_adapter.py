@@ -85,14 +85,23 @@ THREE = {"id2label": None, "num_labels": 3}
 
 
 def test_a_classifier_of_a_masked_lm(base, tmp_path):
-    """Whose own head is left out."""
+    """Whose own head is left out; kernels of BERT lie as they lie, whatever is stated."""
     below = base(Pretrainer, "bert")
     arrays = pair(QUERY, HIDDEN, HIDDEN)
-    folder = adapter(tmp_path / "adapter", below, arrays | HEAD, fan_in_fan_out=False,
+    folder = adapter(tmp_path / "adapter", below, arrays | HEAD, fan_in_fan_out=True,
                      use_dora=False, init_lora_weights=True, modules_to_save=["classifier"])
     kernel = f"{QUERY}.weight"
     check(read_model(str(folder)), below, HEAD | {kernel: tensors(below)[kernel] + product(
         arrays, QUERY, ALPHA / RANK)}, "BertForSequenceClassification", tmp_path, **THREE)
+
+
+def test_a_score(base, tmp_path):
+    below = base(Pretrainer, "bert")
+    head = {name: array[:1] for name, array in HEAD.items()}
+    folder = adapter(tmp_path / "adapter", below, pair(QUERY, HIDDEN, HIDDEN) | head)
+    shutil.copy(below / "config.json", folder)  # as some folders have it, without weights
+    found = read_model(str(folder))
+    assert (found.task["problem"], found.task["labels"]) == ("regression", ["LABEL_0"])
 
 
 def test_scales_wrapped_names_and_biases(base, tmp_path):
@@ -138,7 +147,7 @@ def test_kernels_that_lie_the_other_way(base, tmp_path):
     below = base(TextEncoder, "gpt2")
     module = "transformer.h.0.attn.c_attn"
     arrays = pair(module, HIDDEN, 3 * HIDDEN) | {"score.weight": drawn(3, HIDDEN)}
-    folder = adapter(tmp_path / "adapter", below, arrays, fan_in_fan_out=True)
+    folder = adapter(tmp_path / "adapter", below, arrays)
     before = {f"transformer.{name}": array for name, array in tensors(below).items()}
     found = read_model(str(folder))
     kernels = np.split(before[f"{module}.weight"] + product(arrays, module, ALPHA / RANK).T, 3, 1)
@@ -181,8 +190,14 @@ def test_text_and_the_digest_are_those_of_both(base, tmp_path):
     ({"lora_B": None}, {}, f"of {QUERY} there is lora_A alone"),
     ({"lora_B": drawn(HIDDEN, 3)}, {}, "have the ranks 2 and 3"),
     ({"lora_B": drawn(HIDDEN + 1, 2)}, {}, rf"changes {QUERY}.weight, \[17, 16\].*\[16, 16\]"),
-    ({"lora_magnitude_vector": drawn(HIDDEN), "lora_A": None, "lora_B": None}, {},
-     "there is no lora_A and lora_B"),
+    ({"lora_magnitude_vector": drawn(7)}, {}, r"magnitude_vector of .*: 7 numbers.*\[16, 16\]"),
+    ({"lora_A": None, "lora_B": None}, {}, "holds no tensors of an adapter"),
+    ({"base_layer.lora_A": drawn(2, HIDDEN)}, {}, "has two lora_A"),
+    ({"lora_A": drawn(HIDDEN)}, {}, "are no matrices"),
+    ({}, {"auto_mapping": "BertModel"}, "auto_mapping='BertModel'.*an object"),
+    ({}, {"lora_alpha": 10 ** 400}, "lora_alpha=1000.*a number"),
+    ({}, {"lora_alpha": float("nan")}, "lora_alpha=nan.*a number"),
+    ({}, {"base_model_name_or_path": "s3://bucket/model"}, "nor on the Hub; try writing into"),
     ({}, {"lora_alpha": "6"}, "lora_alpha='6'.*a number"),
     ({}, {"alpha_pattern": {"(q+)+$": 2}}, r"alpha_pattern '\(q\+\)\+\$': more than names"),
 ])
@@ -194,6 +209,18 @@ def test_what_is_no_adapter_of_ours_is_refused(base, tmp_path, arrays, values, m
     folder = adapter(tmp_path / "adapter", below, HEAD | {
         name: array for name, array in held.items() if array is not None}, **values)
     with pytest.raises(BertTfError, match=message):
+        read_model(str(folder))
+
+
+def test_tied_embeddings_alone_are_refused(base, tmp_path):
+    """PEFT's decoder keeps the table of before."""
+    below = base(Pretrainer, "bert", sentence_task=None)
+    words = "bert.embeddings.word_embeddings"
+    size = tensors(below)[f"{words}.weight"].shape[0]
+    folder = adapter(tmp_path / "adapter", below, {
+        f"{words}.lora_embedding_A": drawn(RANK, size),
+        f"{words}.lora_embedding_B": drawn(HIDDEN, RANK)}, task_type=None)
+    with pytest.raises(UsageError, match="where tokens are read, and not where .*merge_and_unload"):
         read_model(str(folder))
 
 
