@@ -139,6 +139,8 @@ def test_refused(built, model, tmp_path, capsys):
             (["search", folder + "s", "x"], 2, f"{folder}s does not exist; expected the folder of "
              "an index; try python -m bert_tf.index build"),
             (["search", folder, "x", "--k", "0"], 2, "--k"),
+            (["search", folder, "x", "--probes", "4"], 2, "an index of vectors, which is searched "
+             "exactly; try leaving probes out"),
             (["search", "memory://x/y", "x"], 2, "a local folder"),
             (["find", folder], 2, "action='find' is unknown"),
             ([*flags, "--precision", "int8"], 2, "precision was 'float32', now 'int8'"),

@@ -3,7 +3,7 @@
 import itertools
 
 from bert_tf.data.table_form import BadRow, composed
-from bert_tf.errors import BertTfError, UsageError, needs
+from bert_tf.errors import BertTfError, UsageError, explain, needs
 from bert_tf.storage import local_copies
 
 _ROWS = 4096  # that are in memory as objects, at most
@@ -47,7 +47,8 @@ def _stored_names(path, names, columns, optional):
             for column in asked}
     for column, found in held.items():
         if len(found) > len(set(found)):
-            raise UsageError(f"{path}: two columns are named {column!r}")
+            raise UsageError(explain(f"{path}: two columns are named {column!r}", "a name each",
+                                     "renaming one, or removing it"))
     if not all(map(held.get, columns)) or not columns:
         return None
     return list(dict.fromkeys(itertools.chain(*held.values())))

@@ -5,9 +5,9 @@
 - any other name: fields between delimiters, see `table_form`. There is a header, unless all
   requested columns are numbers (columns from 0) or the form says otherwise.
 
-Text is UTF-8, with or without a BOM, UTF-16 with one, or of the encoding that the form names, LF or
-CRLF, also `.gz`; blank lines are passed over. A column's name may be composed or not: macOS has
-라벨 in jamo (NFD).
+Text is UTF-8, with or without a BOM, UTF-16 with one, or of the encoding that the form names, LF,
+CRLF or CR alone, also `.gz`; blank lines are passed over. A column's name may be composed or not:
+macOS has 라벨 in jamo (NFD).
 """
 
 import csv

@@ -164,8 +164,11 @@ class Rows:
         if source.holds is None:
             return source
         # What is inside an object is carried along in it.
-        return dataclasses.replace(
+        source = dataclasses.replace(
             source, names=tuple(column_names(path, form, inner=False)[0]))
+        if source.holds == ".parquet":  # which may have two columns of a name
+            next(source.rows(needed), None)
+        return source
 
     def blocks(self, bad):
         """Yield every `Block`.

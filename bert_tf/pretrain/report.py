@@ -33,7 +33,8 @@ def report(run, metrics, version):
         print("\n".join(f"  {line}" for line in figures(metrics)))
     signatures = tf.saved_model.load(local_copies.local(version)).signatures
     texts = held_out_words(run)
-    mask = run.tokenizer().vocabulary.special_tokens[-1]
+    tokenizer = run.tokenizer()
+    mask = tokenizer.vocabulary.special_tokens[-1]
     for name, show in (("fill_mask", _fill_mask), ("replaced", _replaced),
                        ("generate", _generate)):
         if name in signatures:
@@ -47,7 +48,8 @@ def report(run, metrics, version):
     text = _with_word(words, place, mask) if "fill_mask" in signatures else " ".join(words)
     print_next({
         "serve it": serve_command(export_dir),
-        "ask it, from another terminal": query_command(export_dir, text),
+        "ask it, from another terminal": query_command(  # its words are split already
+            export_dir, text, pretokenize="none" if tokenizer.pretokenize else None),
         "see how it learned": _show_training(run),
         "export another version": python_command(
             "export", "--model", run.path(), "--export_dir", export_dir, "--dtype", "bfloat16")})

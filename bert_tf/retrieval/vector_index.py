@@ -100,7 +100,7 @@ class VectorIndex(StoredIndex):
     Args and errors: as of `StoredIndex`; queries are float32 `[n, width]`.
     """
 
-    kind, by, options = StoredVectors.kind, "vectors", ("exact", "rescore", "probes")
+    kind, by = StoredVectors.kind, "vectors"
 
     def __init__(self, folder, of_queries=None, verify=None):
         super().__init__(folder, of_queries, verify)
@@ -113,16 +113,14 @@ class VectorIndex(StoredIndex):
         self._check_sizes(*map(len, arrays.values()))
         self._approximate = Approximate(os.path.join(folder, APPROXIMATE), len(self)) if (
             APPROXIMATE in self.manifest["files"]) else None
+        further = {"rescore": self._approximate or "bits" in self._codes,
+                   "probes": self._approximate}
+        self.options = ("exact", *filter(further.get, further))
 
     @property
     def width(self):
         """The length of the vectors that are searched."""
         return self._rescoring.shape[1]
-
-    def search(self, texts, k=10, exact=False, rescore=RESCORE, probes=PROBES):
-        """Find the passages nearest to each text by the cosine of their vectors; arguments and
-        result are those of `StoredIndex.search` and `search_vectors`."""
-        return super().search(texts, k, exact=exact, rescore=rescore, probes=probes)
 
     def rows_of(self, queries, k=10, exact=False, rescore=RESCORE, probes=PROBES):
         """See `StoredIndex`: what `search_vectors` returns."""

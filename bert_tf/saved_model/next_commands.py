@@ -32,7 +32,7 @@ def query_command(export_dir, text, **flags):
     Args:
         export_dir: folder of the model.
         text: truncated where it is long.
-        flags: further texts, None where there is none: `pair`, `question`, `query`.
+        flags: further texts, None where there is none: `pair`, `question`, `query`; `pretokenize`.
     """
     given = [f"--{name}={_short(value)}" for name, value in flags.items() if value is not None]
     return python_command("query", files.base_name(export_dir), *given, "--", _short(text))

@@ -113,7 +113,8 @@ def line_blocks(stream, path, block_size=1 << 20, encoding=None, errors="strict"
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
     if rest := "".join(pieces):
-        yield _split_lines(rest)
+        # Lines of old Macs end with CR alone, where nothing else ends any.
+        yield _split_lines(rest if number else rest.removesuffix("\r").replace("\r", "\n"))
 
 
 def _split_lines(text):

@@ -25,7 +25,8 @@ def add_flags(parser):
     add("--model", metavar="PATH", help=MODEL)
     add("--length", type=cli.positive, metavar="N",
         help="positions (default: all that the model has, 128 without one)")
-    add("--width", type=cli.positive, default=64, help="columns of sinusoidal encodings")
+    add("--width", type=cli.positive, metavar="N",
+        help="columns of sinusoidal encodings, without --model (default: 64)")
 
 
 def position_table(model, length=None):
@@ -83,9 +84,11 @@ def show(arguments):
     if arguments.model is None:
         from bert_tf.layers.positions import sinusoidal_positions
 
-        table = sinusoidal_positions(arguments.length or 128, arguments.width).numpy()
+        table = sinusoidal_positions(arguments.length or 128, arguments.width or 64).numpy()
         write_figure(arguments.output, draw_encodings(table))
         return [f"{len(table)} positions, {table.shape[1]} columns"]
+    if arguments.width is not None:
+        raise UsageError(explain("--width with --model, whose width it is", "one of them"))
     encoder, _ = load_encoder(arguments.model)
     matrix = cosines(position_table(encoder, arguments.length))
     write_figure(arguments.output, draw_cosines(

@@ -240,12 +240,15 @@ def _read(arguments):
         raise UsageError(explain("one of --query and --input", "both, the query and the texts"))
     if arguments.query is None and arguments.pairs is None:
         raise UsageError(explain("nothing to rank", "--query with --input, or --pairs"))
+    given = {name: getattr(arguments, f"{name}_column") for name in _COLUMNS}
+    for name, column in given.items():
+        if column is not None and arguments.pairs is None:
+            raise UsageError(explain(f"--{name}_column without --pairs", "both, or neither"))
     texts, pairs = [], []
     if arguments.query is not None:
         check_text("--query", arguments.query)
         texts = list(read_texts(files.expand(arguments.input)))
     if arguments.pairs is not None:
-        given = {name: getattr(arguments, f"{name}_column") for name in _COLUMNS}
         if arguments.task == "regress":
             given = {name: column or _COLUMNS[name] for name, column in given.items()}
         pairs = read_task(arguments.task, arguments.pairs, given)

@@ -159,7 +159,7 @@ def test_rows_after_one_that_is_no_csv(write_file):
     ("a.csv", 'text,label\n"b\nc,1\n', "line 2: not CSV up to line 3: unexpected end"),
     ("a.csv", 'text,label\n"b,1\n' + "c,1\n" * 20 + '"d, e",1\n',
      "line 2: not CSV up to line 23: ',' expected after"),  # else 20 good rows would be lost
-    ("a.csv", "text,label\rb,1\r", "line 1: not CSV: new-line character"),
+    ("a.csv", "text,label\r,x\nb,1,2\n", "line 1: not CSV: new-line character"),
     ("a.json", '{"text": "a"}', "dict; expected a JSON list"),
     ("a.tsv", b"text\tlabel\n\xe9t\xe9\t1\n", "line 2: byte 0xe9 at column 1 is not UTF-8"),
 ])

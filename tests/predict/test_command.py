@@ -401,3 +401,13 @@ def test_in_an_object_store(model, table, tmp_path, monkeypatch):
         assert files.list_folder(folder) == sorted(os.listdir(tmp_path / form))
         files.remove(f"{folder}/manifest.json")  # as if it had been stopped just before
         assert run(model, "memory://predict/*.tsv", folder, "--format", form) == 0
+
+
+def test_a_parquet_table_whose_columns_repeat_is_refused(model, tmp_path, capsys):
+    source = tmp_path / "data.parquet"
+    parquet.write_table(pa.table([["the"], ["1"], ["2"]], names=["text", "n", "n"]), source)
+    assert run(model, str(source), tmp_path / "out") == 2
+    assert capsys.readouterr().err.endswith(
+        "data.parquet: two columns are named 'n'; expected a name each; try renaming one, or "
+        "removing it\n")
+    assert not (tmp_path / "out" / "predictions").exists()

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from bert_tf.pretrain.report import _fill_mask, figures, held_out_words
+from bert_tf.pretrain.report import _fill_mask, figures, held_out_words, report
 from bert_tf.pretrain.training import Training
 
 
@@ -40,3 +40,18 @@ def test_a_run_whose_examples_were_deleted_shows_no_texts(tmp_path):
                    tf.distribute.get_strategy())
     run.tokenizer = lambda: SimpleNamespace(vocabulary=None)
     assert held_out_words(run) == []
+
+
+@pytest.mark.parametrize(("pretokenize", "asked"), [
+    ("morphemes", "saved --pretokenize=none -- 'A text .'"), (None, "saved -- 'A text .'")])
+def test_words_that_are_split_already_are_asked_as_they_are(pretokenize, asked, tmp_path,
+                                                            monkeypatch, capsys):
+    """The analyser, asked again, puts further blanks into some of them."""
+    monkeypatch.setattr(tf.saved_model, "load", lambda path: SimpleNamespace(signatures={}))
+    monkeypatch.setattr("bert_tf.pretrain.report.export_notes", lambda path: [])
+    run = SimpleNamespace(
+        options=SimpleNamespace(export_dir="saved"), masked_lm=False, path=lambda *names: "run",
+        data=lambda name: str(tmp_path / name), tokenizer=lambda: SimpleNamespace(
+            vocabulary=SimpleNamespace(special_tokens=["[MASK]"]), pretokenize=pretokenize))
+    report(run, {}, str(tmp_path))
+    assert f"bert_tf.query {asked}" in capsys.readouterr().out

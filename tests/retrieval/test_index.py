@@ -1,5 +1,6 @@
 """An index against brute force, interrupted builds, and what is not there or damaged."""
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -77,6 +78,18 @@ def test_exact_search_is_brute_force(tmp_path, corpus):
     assert index.search(QUERIES[0], 3) == found[0] and index.search([]) == []
     same = [each["id"] for each in index.search("the same text", 10_000)]
     assert len(same) == N and same[:10] == [f"id{row}" for row in range(0, N, 50)]
+
+
+@pytest.mark.parametrize("options, known", [
+    ({}, {"exact"}), ({"precision": "int8"}, {"exact"}),
+    ({"precision": "bits"}, {"exact", "rescore"}),
+    ({"approximate": True}, {"exact", "rescore", "probes"})])
+def test_options_that_would_change_nothing_are_refused(tmp_path, corpus, options, known):
+    index = build(tmp_path / "index", corpus, **options)
+    for name in ("exact", "rescore", "probes"):
+        refused = pytest.raises(UsageError, match=f"^{name} for .*; try leaving {name} out$")
+        with contextlib.nullcontext() if name in known else refused:
+            index.search(QUERIES[:1], 3, **{name: 1})
 
 
 @pytest.mark.parametrize("options, least", [

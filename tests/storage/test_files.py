@@ -18,7 +18,7 @@ from bert_tf.storage import disk, files
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("aé한🙂 ", max_size=6), min_size=1, max_size=12), st.integers(1, 9),
-       st.sampled_from(["\n", "\r\n"]), st.sampled_from(["text", "text.gz", "TEXT.GZ"]))
+       st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from(["text", "text.gz", "TEXT.GZ"]))
 def test_lines_whatever_the_blocks(tmp_path_factory, lines, block_size, end, name):
     path = str(tmp_path_factory.mktemp("lines") / name)
     data = b"\xef\xbb\xbf" * (block_size > 2) + (end.join([*lines, ""])).encode()

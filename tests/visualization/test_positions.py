@@ -44,6 +44,8 @@ def test_pictures(tmp_path, capsys):
     assert (tmp_path / "a.svg").read_text().count("sinusoidal position encodings") >= 1
     assert cli.run(visualize.main, [*arguments, str(tmp_path / "a.pdf")]) == 2
     assert "this view writes .png or .svg" in capsys.readouterr().err
+    assert cli.run(visualize.main, [*arguments, str(tmp_path / "b.png"), "--model", "m"]) == 2
+    assert "--width with --model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("values", "why"), [

@@ -148,6 +148,7 @@ def test_klue_sts(model, shared, tmp_path):
 @pytest.mark.parametrize(("flags", "message"), [
     ([], "nothing to rank; expected --query with --input, or --pairs"),
     (["--query", "a"], "one of --query and --input"),
+    (["--query", "a", "--input", "a.txt", "--text_column", "t"], "--text_column without --pairs"),
     (["--pairs", "p.json", "--task", "sts"], "invalid choice: 'sts'"),
     (["--pairs", "p.json", "--task", "stsb", "--label_column", "a"], "have fixed columns"),
 ])

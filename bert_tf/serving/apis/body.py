@@ -23,7 +23,8 @@ class Bodies:
         """The body as it came, and whether it is gzip; it counts as held until the block ends.
 
         Raises:
-            ServingError: it is too large, the client went, or too much of others is held.
+            ServingError: it is too large or of another coding, the client went, or too much of
+                others is held.
         """
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
@@ -43,6 +44,14 @@ class Bodies:
                 if self._held > _MOST_HELD:
                     raise error("rest_busy")
                 more = message.get("more_body", False)
-            yield b"".join(parts), b"gzip" in headers.get(b"content-encoding", b"")
+            yield b"".join(parts), _is_gzip(headers)
         finally:
             self._held -= size
+
+
+def _is_gzip(headers):
+    """Whether a body is gzip, where it is not as it was; refuse other codings."""
+    coding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    if coding not in ("", "identity", "gzip", "x-gzip"):  # which is its older name
+        raise error("rest_coding", coding=coding)
+    return coding.endswith("gzip")

@@ -10,6 +10,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import itertools
+import logging
 import multiprocessing
 import os
 import queue
@@ -20,6 +21,8 @@ import traceback
 
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
+
+_log = logging.getLogger(__name__)
 
 AT_ONCE = 16 << 10  # bytes up to which a request is decoded in the caller's thread
 ENCODED_AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is encoded there
@@ -94,6 +97,7 @@ class _Lane:
         self._thread = concurrent.futures.ThreadPoolExecutor(1, f"decode-{name}")
         self._waiting, self._order = queue.PriorityQueue(), itertools.count()
         self._process = self._connection = None
+        self._begun = False  # whether the process has said that it is there
 
     def submit(self, function, data, arguments, deadline):
         """A `Future` of `call(…)`."""
@@ -126,6 +130,7 @@ class _Lane:
             timer = threading.Timer(left, process.kill)
             timer.start()
             try:
+                self._begun = self._begun or self._connection.recv()
                 self._connection.send((function, arguments))
                 self._connection.send_bytes(data)
                 return self._connection.recv()
@@ -134,11 +139,19 @@ class _Lane:
             finally:
                 timer.cancel()
             if process.exitcode != 0 and time.monotonic() < deadline:
-                return None, error("memory")
+                if self._begun:  # the request ended it
+                    return None, error("memory")
+                _log.error("a process that decodes requests ended with exit code %s before it "
+                           "began", process.exitcode)
+                return None, error("rest_internal")
         return None, error("deadline")
 
     def _start(self):
         self._end()
+        try:  # the process begins where this one is
+            os.chdir(os.getcwd())
+        except OSError:  # the folder is gone, or not this user's
+            os.chdir("/")
         context = multiprocessing.get_context("spawn")
         connection, other = context.Pipe()
         with other:
@@ -148,7 +161,7 @@ class _Lane:
             except OSError:  # no process or file more: the next request tries again
                 connection.close()
                 raise
-        self._connection, self._process = connection, process
+        self._connection, self._process, self._begun = connection, process, False
 
     def _end(self):
         if self._process is not None:
@@ -185,6 +198,7 @@ def _work(connection, nice):
 
     signal.signal(signal.SIGTERM, stop)
     with contextlib.suppress(EOFError, OSError):
+        connection.send(True)
         while not stopping:
             function, arguments = connection.recv()
             busy = True

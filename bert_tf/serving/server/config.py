@@ -200,6 +200,9 @@ def settings(flags):
     keys = flags.api_key_file and Keys.read(flags.api_key_file) or None
     result = Settings(flags, read_models(flags), batching_of(flags), ssl, monitoring or None,
                       keys=keys)
+    if flags.model_config_file and not files.is_remote(flags.model_config_file):
+        # It is looked at again where the server may be in another folder (`codec`).
+        flags.model_config_file = os.path.abspath(flags.model_config_file)
     _check_default_roots(result)
     return result
 

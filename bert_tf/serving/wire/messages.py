@@ -55,6 +55,7 @@ _BY_CODE = {
         "rest_version_not_numeric": "version {version}; expected a number below 2^63",
         "rest_missing_model_name": "the path names no model",
         # Its JSON: what holds of every request.
+        "rest_coding": "Content-Encoding is {coding}; expected gzip, identity or none",
         "json_text": "the body is not JSON: {problem}",
         "json_not_object": "the body is {value}; expected an object",
         "json_too_many": "JSON of more than {limit} lists and objects",

@@ -1,5 +1,6 @@
 """Base of the models that are trained on labelled text: one head on an encoder."""
 
+import functools
 import numbers
 
 import keras
@@ -143,19 +144,10 @@ class LabelledModel(TextModel):
         """Return a dataset of `(inputs, labels, weights)`; Keras takes no labels in the inputs, nor
         any beyond those of `class_weight`, negative ones among them."""
         [key] = self.label_keys.values()
-
-        def weigh(x, y=None, sample_weight=None):
-            labels = numbers_of(self._with_labels(x, y).get(key))
-            if labels is None:  # for `_batch` to refuse
-                return (x,)
-            if sample_weight is not None or isinstance(x, dict) and "example_weights" in x:
-                raise UsageError(explain("class_weight and weights of the dataset", "either"))
-            return x, labels, _weights_of_classes(labels, class_weight)
-
+        weigh = functools.partial(_weigh, key, class_weight)
         if isinstance(dataset, tf.data.Dataset):
             return dataset.map(tf.autograph.experimental.do_not_convert(weigh))
-        return MappedBatches(dataset, lambda batch: weigh(
-            *(batch if isinstance(batch, tuple | list) else [batch])))
+        return MappedBatches(dataset, functools.partial(_weigh_batch, weigh))
 
     def weights_of(self, batch):
         """Return `{task: float32}`, of the labels' shapes: 0 where a label is ignored."""
@@ -232,9 +224,30 @@ class LabelledModel(TextModel):
         return y, sample_weight
 
     def _with_labels(self, x, y):
-        if y is not None and not isinstance(y, dict):
-            y = {next(iter(self.label_keys.values())): y}
-        return {**(x if isinstance(x, dict) else {}), **(y or {})}
+        return _joined(next(iter(self.label_keys.values()), None), x, y)
+
+
+def _joined(key, x, y):
+    """Return what a batch's inputs and its labels hold, a dict; labels that are no dict as
+    `key`."""
+    if y is not None and not isinstance(y, dict):
+        y = {key: y}
+    return {**(x if isinstance(x, dict) else {}), **(y or {})}
+
+
+def _weigh_batch(weigh, batch):
+    return weigh(*(batch if isinstance(batch, tuple | list) else [batch]))
+
+
+def _weigh(key, class_weight, x, y=None, sample_weight=None):
+    """Return `(inputs, labels, weights)` of a batch; without the model: another process has
+    none."""
+    labels = numbers_of(_joined(key, x, y).get(key))
+    if labels is None:  # for `_batch` to refuse
+        return (x,)
+    if sample_weight is not None or isinstance(x, dict) and "example_weights" in x:
+        raise UsageError(explain("class_weight and weights of the dataset", "either"))
+    return x, labels, _weights_of_classes(labels, class_weight)
 
 
 def _weights_of_classes(labels, class_weight):

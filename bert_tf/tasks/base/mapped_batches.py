@@ -4,7 +4,8 @@ import keras
 
 
 class MappedBatches(keras.utils.PyDataset):
-    """The batches of a `PyDataset`, each as `read` returns it."""
+    """The batches of a `PyDataset`, each as `read` returns it, which is pickled where workers are
+    processes that are spawned."""
 
     def __init__(self, batches, read):
         super().__init__(batches.workers, batches.use_multiprocessing, batches.max_queue_size)

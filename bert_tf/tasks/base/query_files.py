@@ -118,7 +118,7 @@ def read_queries(path, columns=None, form=AS_FOUND):
     of_queries = found.id in _IDS_OF_QUERIES
     if found.id is None or columns.get("id") and not of_queries:
         return examples
-    return _numbered(examples, attempts(rows(), functools.partial(_id, found)), of_queries)
+    return _numbered(examples, of_queries)
 
 
 def find_columns(names, columns=None):
@@ -180,10 +180,11 @@ def _lines(path, form):
                 yield error
 
 
-def _numbered(examples, ids, of_queries):
-    """Give further rows of an id one that is none of `ids`: of `q1` `q1.2`, `q1.3` …; ids
+def _numbered(examples, of_queries):
+    """Give further rows of an id one that no other has: of `q1` `q1.2`, `q1.3` …; ids
     `of_queries` are only repeated by rows of the same query."""
-    taken, counts = set(ids), collections.Counter()
+    examples, counts = list(examples), collections.Counter()
+    taken = {example.id for example in examples if not isinstance(example, BadRow)}
     for example in examples:
         if not isinstance(example, BadRow):
             row = example.id, of_queries and example.query

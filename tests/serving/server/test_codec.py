@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -96,6 +97,33 @@ def test_a_process_that_cannot_be_started_is_started_later(decode, monkeypatch):
         with pytest.raises(BlockingIOError):
             decode(process, bytes(AT_ONCE + 1))
     assert decode(process, bytes(AT_ONCE + 1)) != os.getpid()
+
+
+def test_a_process_that_ends_before_it_begins_is_no_request_s_fault(decode, monkeypatch, caplog):
+    with monkeypatch.context() as patch:
+        patch.setattr(codec, "_work", dies)
+        with pytest.raises(ServingError, match="its log says why"):
+            decode(process, bytes(AT_ONCE + 1))
+    assert "exit code 1 " in caplog.text
+    assert decode(process, bytes(AT_ONCE + 1)) != os.getpid()
+
+
+@pytest.mark.parametrize("lose", [
+    "os.rmdir(os.getcwd())", "os.chmod('.', 0)"])  # root enters the second one all the same
+def test_a_server_in_a_folder_that_it_cannot_enter(tmp_path, lose):
+    program = f"""
+import asyncio, os
+from decoder_jobs import process
+from bert_tf.serving.server.codec import AT_ONCE, Decoder
+{lose}
+made = Decoder()
+print(asyncio.run(made.run(process, bytes(AT_ONCE + 1))) not in (None, os.getpid()))
+made.close()"""
+    (tmp_path / "folder").mkdir()
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path / "folder", text=True,
+                         capture_output=True, timeout=PATIENCE,
+                         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert ran.stdout == "True\n", ran.stderr
 
 
 def test_a_refused_request_is_not_kept():

@@ -1,5 +1,6 @@
 """Flags and files of the server: what they mean, and what is refused before anything is served."""
 
+import pathlib
 import types
 
 import pytest
@@ -84,6 +85,14 @@ def test_flags_that_need_another_are_taken_and_said(flag, where, write_file, cap
     _settings(f"--model_config_file={models}", f"--{flag}")
     record, = caplog.records
     assert record.getMessage() == f"--{flag.partition('=')[0]} has no effect {where}"
+
+
+def test_a_configuration_file_is_found_again_from_another_folder(write_file, monkeypatch):
+    models = pathlib.Path(write_file("models", "model_config_list { }"))
+    monkeypatch.chdir(models.parent)
+    flags = _settings("--model_config_file=models").flags
+    monkeypatch.chdir("/")
+    assert pathlib.Path(flags.model_config_file).samefile(models)
 
 
 def test_the_files_are_read(write_file):

@@ -7,6 +7,7 @@ import json
 import math
 import pathlib
 import socket
+import zlib
 
 import httpx
 import pytest
@@ -121,9 +122,16 @@ def test_classify_and_regress(http):
 
 def test_bodies_may_be_gzip(http):
     packed = gzip.compress(json.dumps({"instances": TEXTS}).encode())
-    headers = {"Content-Encoding": "gzip"}
-    assert http.post(PREDICT, content=packed, headers=headers).json() == {
-        "predictions": EMBEDDINGS}
+    plain = gzip.decompress(packed)
+    for coding, body in (("GZIP", packed), ("X-gzip", packed), ("Identity", plain),
+                         ("gzip", packed)):
+        headers = {"Content-Encoding": coding}
+        assert http.post(PREDICT, content=body, headers=headers).json() == {
+            "predictions": EMBEDDINGS}
+    for coding, body in (("deflate", zlib.compress(plain)), ("br", plain), ("gzip, br", packed)):
+        answer = http.post(PREDICT, content=body, headers={"Content-Encoding": coding})
+        assert answer.status_code == 400 and answer.json() == {
+            "error": f"Content-Encoding is {coding}; expected gzip, identity or none"}
     for broken in (packed[:-9], b"no gzip"):
         answer = http.post(PREDICT, content=broken, headers=headers)
         assert answer.status_code == 400 and "JSON" in answer.json()["error"]

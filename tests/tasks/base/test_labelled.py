@@ -1,5 +1,7 @@
 """Classifier, span and tagger: fit in the plain Keras way, in a loop, on two replicas."""
 
+import pickle
+
 import keras
 import numpy as np
 import pytest
@@ -175,6 +177,14 @@ class Once(keras.utils.PyDataset):
 
     def __getitem__(self, index):
         return self.batch
+
+
+def test_batches_with_weights_of_classes_go_to_another_process():
+    """A spawned worker of Keras gets them pickled, which a function with the model in it is not."""
+    inputs, labels = make_data("classifier", 8)
+    made = TASKS["classifier"]()._weighed_classes(Once((inputs, labels)), {0: 5.0})
+    _, _, weights = pickle.loads(pickle.dumps(made))[0]
+    np.testing.assert_array_equal(weights, np.where(labels, 1.0, 5.0))
 
 
 def test_weights_of_classes_in_a_dataset(eager):

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from bert_tf.data.table_form import TableForm
-from bert_tf.data.tables import BadRow
+from bert_tf.data.tables import BadRow, read_rows
 from bert_tf.errors import UsageError
+from bert_tf.tasks.base import query_files
 from bert_tf.tasks.base.query_files import find_columns, read_queries
 
 
@@ -63,6 +64,16 @@ def test_rows_of_one_query_have_ids_of_their_own(write_file):
     dotted = write_file("b.tsv", "qid\tquery\tpositive\n1\ta\tb\n1\ta\tc\n1.2\td\te\n"
                                  "1\ta\tf\n1.2\td\tg\n")
     assert [each.id for each in read_queries(dotted)] == ["1", "1.3", "1.2", "1.4", "1.2.2"]
+
+
+def test_a_file_with_ids_is_read_once(write_file, monkeypatch):
+    """What is in it says which ids are taken."""
+    seen = []
+    monkeypatch.setattr(query_files, "read_rows", lambda *arguments: (
+        seen.append(row) or row for row in read_rows(*arguments)))
+    path = write_file("a.tsv", "qid\tquery\tpositive\nq1\ta\tb\nq1\ta\tc\nq1.2\td\te\n")
+    assert [each.id for each in read_queries(path)] == ["q1", "q1.3", "q1.2"]
+    assert len(seen) == 3
 
 
 def test_ids_that_come_again_in_a_column_that_was_found(write_file):
