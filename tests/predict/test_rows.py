@@ -187,7 +187,7 @@ def test_columns_after_a_name_of_several_lines_are_carried_along(write_file):
 
 def test_a_header_that_is_no_csv_is_named(write_file):
     with pytest.raises(BertTfError, match="line 1: not CSV"):
-        rows_of([write_file("a.csv", "text,label\rthe film,1\r")])
+        rows_of([write_file("a.csv", "text,label\rthe film,1\n")])
 
 
 def test_a_field_without_a_name_is_one_of_many(tmp_path):

@@ -183,7 +183,7 @@ def test_batches_with_weights_of_classes_go_to_another_process():
     """A spawned worker of Keras gets them pickled, which a function with the model in it is not."""
     inputs, labels = make_data("classifier", 8)
     made = TASKS["classifier"]()._weighed_classes(Once((inputs, labels)), {0: 5.0})
-    _, _, weights = pickle.loads(pickle.dumps(made))[0]
+    _, _, weights = pickle.loads(pickle.dumps(made))[0]  # noqa: S301
     np.testing.assert_array_equal(weights, np.where(labels, 1.0, 5.0))
 
 
