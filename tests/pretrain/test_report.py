@@ -51,7 +51,8 @@ def test_words_that_are_split_already_are_asked_as_they_are(pretokenize, asked, 
     monkeypatch.setattr("bert_tf.pretrain.report.export_notes", lambda path: [])
     run = SimpleNamespace(
         options=SimpleNamespace(export_dir="saved"), masked_lm=False, path=lambda *names: "run",
-        data=lambda name: str(tmp_path / name), tokenizer=lambda: SimpleNamespace(
+        data=lambda *names: str(tmp_path.joinpath(*names)), has_held_out=lambda: False,
+        train_config=SimpleNamespace(seed=1), tokenizer=lambda: SimpleNamespace(
             vocabulary=SimpleNamespace(special_tokens=["[MASK]"]), pretokenize=pretokenize))
     report(run, {}, str(tmp_path))
     assert f"bert_tf.query {asked}" in capsys.readouterr().out
