@@ -266,44 +266,6 @@ def test_what_was_interrupted_goes_on(model, table, tmp_path, monkeypatch, capsy
     assert {path.name: path.read_bytes() for path in parts(tmp_path / "out")} == expected
 
 
-@pytest.mark.parametrize(("columns", "words", "count"), [
-    ({"text": "review", "label": "stars"}, [], COUNT),
-    ({"text": "0", "label": "stars"}, [], COUNT),  # a name beside it: there is a header
-    ({"text": "review", "label": "stars", "id": "number"}, [], COUNT),  # ids of other tables
-    ({"text": "0", "label": "1"}, ["--header"], COUNT),
-    ({"text": "review", "label": "stars"}, ["--text_column", "0"], COUNT + 1)])
-def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):
-    run_folder = tmp_path / "run"
-    os.makedirs(run_folder)
-    os.symlink(model, run_folder / "model")
-    checksums.write_sealed(str(run_folder / "results.json"), {
-        "task": "classify", "columns": columns})
-    content = files.read_text(table).replace("text\tlabel", "review\tstars", 1)
-    files.write_text(table, content)
-    assert run(str(run_folder), table, tmp_path / "out", *words) == 0
-    rows = read(tmp_path / "out")
-    assert len(rows) == count
-    assert list(rows[0])[:4] == ["id", *(["review", "stars"] if count == COUNT else "01"), "label"]
-    manifest = files.read_json(str(tmp_path / "out" / "manifest.json"))
-    assert manifest["labelled"] == (COUNT if count == COUNT else 0)
-
-
-@pytest.mark.parametrize(("encoding", "words"), [
-    ("cp949", []), ("utf-8", []), ("utf-8-sig", []), ("utf-16", []),
-    ("utf-8", ["--encoding", "utf-8"])])
-def test_an_encoding_that_a_run_knows_is_not_that_of_unicode(model, tmp_path, encoding, words):
-    run_folder = tmp_path / "run"
-    os.makedirs(run_folder)
-    os.symlink(model, run_folder / "model")
-    checksums.write_sealed(str(run_folder / "results.json"), {"task": "classify", "columns": {}})
-    checksums.write_sealed(str(run_folder / "run.json"), {"options": {"encoding": "cp949"}})
-    texts = ["정말 재밌는 영화", "다시 보고 싶다"]
-    source = tmp_path / "data.csv"
-    source.write_bytes("\n".join(["text", *texts]).encode(encoding))
-    assert run(str(run_folder), str(source), tmp_path / "out", *words) == 0
-    assert [row["text"] for row in read(tmp_path / "out")] == texts
-
-
 def test_a_table_by_the_name_of_a_text_is_told(model, write_file, tmp_path, capsys):
     """NSMC's files are called so."""
     source = write_file("ratings_test.txt", "id\tdocument\tlabel\n1\tthe film\t1\n")
@@ -349,43 +311,6 @@ def test_the_command_alone_sets_how_many_batches_are_computed_at_once(
     with pytest.raises(UsageError, match="words with their tags"):
         bert_tf.predict(model=model, input=str(path), output_dir=str(out))
     assert asked == [cores.usable()]
-
-
-def test_lines_of_text_have_no_columns_that_a_run_knows(model, tmp_path, capsys):
-    os.makedirs(tmp_path / "run")
-    os.symlink(model, tmp_path / "run" / "model")
-    checksums.write_sealed(str(tmp_path / "run" / "results.json"), {
-        "task": "classify", "columns": {"text": "review", "label": "stars", "id": "number"}})
-    (tmp_path / "lines.txt").write_text("the film\n\nfine end\n")
-    given = str(tmp_path / "run"), tmp_path / "lines.txt", tmp_path / "out"
-    assert run(*given, "--text_column", "review") == 2
-    assert "no column 'review' among text; try --text_column" in capsys.readouterr().err
-    assert run(*given) == 0
-    assert [(row["id"], row["text"]) for row in read(tmp_path / "out")] == [
-        ("1", "the film"), ("3", "fine end")]
-
-
-class LongestFirst:
-    """A predictor of pairs, of which the longer first text has the higher score."""
-
-    signature, inputs, columns = "predict", ("text_a", "text_b"), ["score"]
-
-    def __call__(self, texts, done=None):
-        return {"score": [float(len(text)) for text in texts["text_a"]]}
-
-
-def test_beside_a_second_text_the_first_has_the_column_of_the_task(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(bert_tf.predict.work, "Predictor", lambda *arguments: LongestFirst())
-    os.makedirs(tmp_path / "run")
-    os.symlink(model, tmp_path / "run" / "model")
-    checksums.write_sealed(str(tmp_path / "run" / "results.json"), {
-        "task": "regress", "columns": {"text_b": "reply"}})
-    source = tmp_path / "data.jsonl"
-    files.write_json_lines(str(source), [{"text": "a" * number, "reply": "b", "label": number}
-                                         for number in (1, 2, 3)])
-    assert run(str(tmp_path / "run"), source, tmp_path / "out", "--format", "jsonl") == 0
-    assert [row["score"] for row in read(tmp_path / "out")] == [1, 2, 3]
-    assert files.read_json(str(tmp_path / "out" / "manifest.json"))["metrics"]["mse"] == 0
 
 
 def test_in_an_object_store(model, table, tmp_path, monkeypatch):
