@@ -7,6 +7,7 @@ import keras
 
 import bert_tf
 from bert_tf.converters.own_folder import own_folder
+from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import find_model
 from bert_tf.storage import local_copies
 from bert_tf.tasks import pretrained
@@ -74,9 +75,13 @@ def load_model(path, custom_objects=None, compile=True):
 
     Raises:
         ValueError: not such a file, or one with code in it.
+        UsageError: a folder of another kind, such as `save_pretrained` writes.
     """
     bert_tf.import_public()
     local = local_copies.local(path)
+    if os.path.isdir(local) and not os.path.exists(os.path.join(local, "metadata.json")):
+        raise UsageError(explain(f"{path} is no model that Keras saved", "a .keras file",
+                                 "bert_tf.from_pretrained"))
     model = keras.saving.load_model(local, custom_objects, compile, safe_mode=True)
     load_former_assets(model, local)
     return model

@@ -120,6 +120,11 @@ def test_nothing_there(tmp_path):
         bert_tf.from_pretrained(str(tmp_path))
 
 
+def test_a_model_folder_in_place_of_a_keras_file(folder):
+    with pytest.raises(UsageError, match=r"try bert_tf\.from_pretrained"):
+        bert_tf.load_model(folder("several"))
+
+
 def test_a_folder_in_place_of_a_keras_file(folder, tmp_path, eager):
     model = bert_tf.from_pretrained(folder("several"))
     model.save(tmp_path / "model", zipped=False)
