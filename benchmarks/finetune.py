@@ -14,7 +14,6 @@ With --folder finished trainings are kept, under a mark of their start and of --
 same command goes on with the next one.
 """
 
-import argparse
 import collections
 import dataclasses
 import importlib.metadata
@@ -37,6 +36,7 @@ from finetune_rows import (
     first_examples,
 )
 from peers import ngrams
+from speed.report import RESULTS, benchmark_parser
 
 from bert_tf.finetune.results import spread
 from bert_tf.models.find import model_digest
@@ -240,8 +240,7 @@ def _run(command, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--rows", nargs="+", required=True, metavar="ROW",
         help=f"of {', '.join(ROWS)}; a task stands for all its rows")
@@ -256,7 +255,6 @@ def main():
     add("--epochs", type=int, nargs="+", help="default: the row's own; several are searched")
     add("--limit", type=int, metavar="N", help="so many examples only, for a trial")
     add("--folder", help="where trainings are kept (default: a temporary folder)")
-    add("--output", metavar="FILE.json", help="default: benchmarks/results/finetune.json")
     arguments = parser.parse_args()
     names = chosen_rows(arguments.rows)
     if "peer" in arguments.sides and not arguments.hf_python:
@@ -267,7 +265,7 @@ def main():
         for name in names:
             results[name] = bench.row(name)
             files.write_json(
-                arguments.output or os.path.join(HERE, "results", "finetune.json"),
+                arguments.output or os.path.join(RESULTS, "finetune.json"),
                 {"flags": vars(arguments), "versions": {
                     package: importlib.metadata.version(package) for package in (
                         "tensorflow", "keras", "tensorflow-text", "scikit-learn")},

@@ -63,10 +63,9 @@ def summary(runs, search):
     return {**found, "runs": runs, "search": search}
 
 
-def said(name, metrics, deviation=None):
+def said(name, metrics):
     """The published metrics of a row in words."""
     return ", ".join(f"{metric} {metrics[metric]:.4f}"
-                     + (f" ± {deviation[metric]:.4f}" if deviation else "")
                      for metric in find_task(ROWS[name].task).metrics)
 
 

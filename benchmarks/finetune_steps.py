@@ -9,7 +9,6 @@ gradient norms of every update; the program ends with 1 where they differ by mor
 The peer is Hugging Face transformers; where vectors are learned, sentence-transformers.
 """
 
-import argparse
 import dataclasses
 import importlib.metadata
 import json
@@ -21,6 +20,7 @@ import tempfile
 import minilm
 import numpy as np
 from finetune_rows import ROWS, Row
+from speed.report import RESULTS, benchmark_parser
 
 from bert_tf.data.task_input import TaskInput
 from bert_tf.finetune.complete import complete
@@ -114,8 +114,7 @@ def compare(name, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--hf_python", required=True, metavar="PYTHON",
         help="interpreter with torch, transformers and sentence-transformers")
@@ -126,11 +125,9 @@ def main():
     add("--learning_rate", type=float, default=1e-4, help="default: 1e-4")
     add("--epsilon", type=float, default=1e-6, help="of AdamW (default: 1e-6)")
     add("--seed", type=int, default=1, help="of the new head (default: 1)")
-    add("--output", metavar="FILE.json",
-        default=os.path.join(HERE, "results", "finetune_steps.json"))
     arguments = parser.parse_args()
     found = {name: compare(name, arguments) for name in arguments.rows}
-    files.write_json(arguments.output, {
+    files.write_json(arguments.output or os.path.join(RESULTS, "finetune_steps.json"), {
         "flags": vars(arguments), "rows": found, "versions": {
             package: importlib.metadata.version(package) for package in ("tensorflow", "keras")}})
     apart = [name for name, each in found.items() if not each["difference"] <= MOST]

@@ -33,6 +33,7 @@ import numpy as np
 from load.processes import HERE, REPOSITORY, ModelServer, Peer, run_json
 from load.soak import ABANDONED_RATE, Soak, growth, is_no_refusal
 from load.targets import missed_targets
+from speed.report import RESULTS, benchmark_parser
 
 from bert_tf.errors import BertTfError
 from bert_tf.serving.client import Client
@@ -57,7 +58,7 @@ def main():
         except BertTfError as error:
             sys.exit(f"{error}; --shared FOLDER has data/ with the files of CoLA, MRPC and SQuAD")
         results = {part: getattr(bench, part)() for part in arguments.parts}
-    output = arguments.output or os.path.join(REPOSITORY, "benchmarks", "results", "serving.json")
+    output = arguments.output or os.path.join(RESULTS, "serving.json")
     files.write_json(output, {"flags": vars(arguments), "cores": os.cpu_count(), **results})
     print(f"written to {output}")
     missed = [line for part in results.values() for line in part["missed"]]
@@ -67,8 +68,7 @@ def main():
 
 
 def _parser():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     add = parser.add_argument
     add("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     add("--model", help="model folder (default: MiniLM, converted)")
@@ -87,7 +87,6 @@ def _parser():
     add("--switch_rate", type=float, default=25, help="requests a second while versions change")
     add("--malformed", type=int, default=10_000)
     add("--peak_share", type=float, default=0.8)
-    add("--output", help="JSON file (default: results/serving.json beside this)")
     return parser
 
 

@@ -6,10 +6,11 @@ XLA is left off in training, which Keras would turn on: on CPUs it takes longer.
 import keras
 import keras_nlp
 import tensorflow as tf
+from graphs import encoder_of
 
 PACKAGES = ("keras-nlp", "keras-hub", "keras", "tensorflow")
-NAMES = {"input_word_ids": "token_ids", "input_mask": "padding_mask",
-         "input_type_ids": "segment_ids"}
+NAMES = {"token_ids": "input_word_ids", "padding_mask": "input_mask",
+         "segment_ids": "input_type_ids"}
 
 
 def _backbone(config, policy):
@@ -23,28 +24,8 @@ def _backbone(config, policy):
 
 
 def encoder(config, dtype):
-    """A graph of its own for each shape that comes again, one for all the others.
-
-    Weights of the type that is computed in.
-    """
-    model = _backbone(config, dtype)
-
-    def forward(inputs):
-        return model(inputs, training=False)["sequence_output"]
-
-    of_shape = tf.function(forward)
-    of_any = tf.function(forward, input_signature=[
-        {name: tf.TensorSpec([None, None], tf.int32, name) for name in NAMES.values()}])
-
-    def prepare(batch, fixed):
-        return (of_shape if fixed else of_any,
-                {name: tf.constant(batch[ours]) for ours, name in NAMES.items()})
-
-    def run(inputs):
-        function, arrays = inputs
-        return function(arrays).numpy()
-
-    return prepare, run
+    """Compute in the type that the weights have."""
+    return encoder_of(_backbone(config, dtype), NAMES)
 
 
 def train_step(config, dtype, batches):
@@ -56,7 +37,7 @@ def train_step(config, dtype, batches):
     optimizer.exclude_from_weight_decay(var_names=["bias", "layer_norm", "gamma", "beta"])
     model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                   jit_compile=False)
-    prepared = [({**{name: tf.constant(batch[ours]) for ours, name in NAMES.items()},
+    prepared = [({**{name: tf.constant(batch[ours]) for name, ours in NAMES.items()},
                   "mask_positions": tf.constant(batch["masked_lm_positions"])},
                  tf.constant(batch["masked_lm_ids"]), tf.constant(batch["masked_lm_weights"]))
                 for batch in batches]

@@ -2,11 +2,12 @@
 
 import tensorflow as tf
 import tf_keras
+from graphs import encoder_of
 from official.nlp import optimization
 from official.nlp.modeling import models, networks
 
 PACKAGES = ("tf-models-official", "tf_keras", "tensorflow")
-INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+NAMES = {name: name for name in ("input_word_ids", "input_mask", "input_type_ids")}
 
 
 def _network(config, policy):
@@ -22,28 +23,8 @@ def _network(config, policy):
 
 
 def encoder(config, dtype):
-    """A graph of its own for each shape that comes again, one for all the others.
-
-    Weights of the type that is computed in.
-    """
-    network = _network(config, dtype)
-
-    def forward(inputs):
-        return network(inputs, training=False)["sequence_output"]
-
-    of_shape = tf.function(forward)
-    of_any = tf.function(forward, input_signature=[
-        {name: tf.TensorSpec([None, None], tf.int32, name) for name in INPUTS}])
-
-    def prepare(batch, fixed):
-        return (of_shape if fixed else of_any,
-                {name: tf.constant(batch[name]) for name in INPUTS})
-
-    def run(inputs):
-        function, arrays = inputs
-        return function(arrays).numpy()
-
-    return prepare, run
+    """Compute in the type that the weights have."""
+    return encoder_of(_network(config, dtype), NAMES)
 
 
 def train_step(config, dtype, batches):

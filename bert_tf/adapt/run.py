@@ -20,8 +20,8 @@ from bert_tf.models.find import model_files
 from bert_tf.models.trained_rows import rows_alone
 from bert_tf.pretrain.complete import FAMILY_OBJECTIVES, complete
 from bert_tf.pretrain.run import PretrainingRun
-from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import RESULTS, marks, published_version
+from bert_tf.saved_model.save import export_run
+from bert_tf.saved_model.source import RESULTS, marks
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.training.loop import check_split
@@ -117,10 +117,7 @@ class AdaptationRun(RunFolder):
         """Export the model of a run without training; the version's path."""
         if not files.exists(self.path(RESULTS)):
             checksums.write_sealed(self.path(RESULTS), {**marks(self.path(), mark), "metrics": {}})
-        version = published_version(self.options.export_dir, self.path())
-        if version:
-            print(f"{self.path()}: this run is finished already; nothing to do")
-        return version or export_saved_model(self.path(), self.options.export_dir)
+        return export_run(self.path(), self.options.export_dir)
 
 
 class _Training(PretrainingRun):

@@ -5,7 +5,7 @@ import os
 
 from bert_tf.converters import safetensors_file, weight_files
 from bert_tf.converters.checkpoint import Tensors, check_shapes
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.storage import files
 
 CONFIG = "config.json"
@@ -60,9 +60,7 @@ def read_dense(folder, width, tensors, name):
     values = read_checked(source, _ONLY)
     act = activation_of(str(values.get("activation_function", "torch.nn.Tanh")))
     units, bias = values.get("out_features"), values.get("bias", True)
-    if act not in _ACTIVATIONS:
-        raise UsageError(explain(f"{source}: activation_function={act!r}",
-                                 f"of torch.nn one of {', '.join(_ACTIVATIONS)}"))
+    check_choice(f"{source}: activation_function", act, _ACTIVATIONS)
     if type(units) is not int or units < 1 or type(bias) is not bool:
         raise UsageError(explain(f"{source}: out_features={units!r}, bias={bias!r}",
                                  "an integer from 1 on, and true or false"))

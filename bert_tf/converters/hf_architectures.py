@@ -3,7 +3,7 @@
 from bert_tf.converters import hf_causal, hf_gpt, hf_t5, hf_ultrabert
 from bert_tf.converters.hf_causal import layer_types, read_period
 from bert_tf.converters.hf_rope import read_both, read_rope, write_both
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, check_choice, explain
 
 _NAMED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
           "intermediate_size", "hidden_act", "hidden_dropout_prob",
@@ -189,10 +189,7 @@ def choice(names, key, stated, source):
     Raises:
         UsageError: it is none of `names`.
     """
-    if not isinstance(stated[key], str) or stated[key] not in names:
-        raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
-                                 f"one of {', '.join(names)}"))
-    return names[stated[key]]
+    return names[check_choice(f"{source}: {key}", stated[key], names)]
 
 
 def read(family, stated, source, masked_lm):

@@ -5,7 +5,7 @@ from bert_tf.converters import cross_encoder, hf_architectures, hf_bert, hf_gpt
 from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.converters.hf_architectures import BERT_BASE, KEYS_OF_BERT
 from bert_tf.converters.hf_keys import check_keys
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.family_defaults import FAMILY_DEFAULTS
 
 _WRITTEN = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
@@ -57,11 +57,7 @@ def family_of(values, source):
     Raises:
         UsageError: `model_type` is missing or not one of ours.
     """
-    model_type = values.get("model_type")
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
-        raise UsageError(explain(f"{source}: model_type={model_type!r}",
-                                 f"one of {', '.join(FAMILIES)}"))
-    return FAMILIES[model_type]
+    return FAMILIES[check_choice(f"{source}: model_type", values.get("model_type"), FAMILIES)]
 
 
 def read_config(values, source, pooled, masked_lm):

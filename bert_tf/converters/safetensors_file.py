@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from bert_tf.converters.checkpoint import Tensors
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, explain, needs
 from bert_tf.storage import files, local_copies
 
 FILE = "model.safetensors"
@@ -74,12 +74,9 @@ def _check_header_length(path):
 
 
 def _opened(path, local):
-    try:
+    with needs("convert", "safetensors files need the packages safetensors and ml_dtypes"):
         import ml_dtypes  # noqa: F401  (numpy learns bfloat16)
         from safetensors import SafetensorError, safe_open
-    except ImportError as error:
-        raise UsageError(explain(f"safetensors files need the package {error.name}",
-                                 attempt="pip install 'bert_tf[convert]'")) from error
     try:
         return safe_open(local, framework="np")
     except (SafetensorError, OSError, ValueError) as error:

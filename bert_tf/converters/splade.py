@@ -10,7 +10,7 @@ from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import parameter_shapes
 from bert_tf.converters.dense_module import CONFIG
 from bert_tf.converters.hf_classes import MASKED_LM
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.find import SPLADE_POOLING
 from bert_tf.storage import files
 from bert_tf.tasks.embedding.sparse.model import ACTIVATIONS, POOLINGS
@@ -35,10 +35,7 @@ def read(model_folder, pooling_folder):
     source = os.path.join(pooling_folder, CONFIG)
     values, task = files.read_json_object(source), {"task": "sparse_embedder"}
     for ours, (theirs, usual, known) in _OPTIONS.items():
-        task[ours] = values.get(theirs, usual)
-        if task[ours] not in known:
-            raise UsageError(explain(f"{source}: {theirs}={task[ours]!r}",
-                                     f"one of {', '.join(known)}"))
+        task[ours] = check_choice(f"{source}: {theirs}", values.get(theirs, usual), known)
     for key in ("embedding_dimension", "word_embedding_dimension"):
         if values.get(key) not in (None, found.config.vocab_size):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}",

@@ -5,7 +5,7 @@ import importlib
 
 from bert_tf import cores
 from bert_tf.config import FORMATS, PAIRS
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, explain, needs
 from bert_tf.options import (
     FRACTION,
     FRACTION_ABOVE_0,
@@ -110,8 +110,5 @@ def beam_module(options, name):
             raise UsageError(explain(f"unknown argument {options.beam_options[0]}: Beam's flags "
                                      "are for runner='beam'"))
         return None
-    try:
+    with needs("beam", "runner='beam' needs Apache Beam"):
         return importlib.import_module(name)
-    except ImportError as error:
-        raise UsageError(explain(f"runner='beam' needs Apache Beam ({error})",
-                                 attempt="pip install 'bert_tf[beam]'")) from error

@@ -28,8 +28,8 @@ from bert_tf.errors import BertTfError, NoTextError, UsageError, explain, print_
 from bert_tf.models.find import model_files
 from bert_tf.models.pretrained import takes_no_text
 from bert_tf.models.trained_rows import occurring_rows
-from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import RESULTS, marks, published_version, read_results
+from bert_tf.saved_model.save import export_run
+from bert_tf.saved_model.source import RESULTS, marks, read_results
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks.base.examples import TextExample
@@ -67,11 +67,7 @@ class DistillationRun(RunFolder):
         if not files.exists(self.path(RESULTS)):
             tf.config.experimental.enable_op_determinism()
             self.train(self.read_texts(inputs))
-        version = published_version(self.options.export_dir, self.path())
-        if version:
-            print(f"{self.path()}: this run is finished already; nothing to do")
-        else:
-            version = export_saved_model(self.path(), self.options.export_dir)
+        version = export_run(self.path(), self.options.export_dir)
         for name in _WORKING:
             files.remove(self.path(name))
         return read_results(self.path())["metrics"], version

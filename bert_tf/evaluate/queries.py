@@ -9,13 +9,12 @@
 
 import collections
 import dataclasses
-import json
 
 from bert_tf.data.tables import BadRow, attempts, column_names, composed, read_rows
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.corpus import Passage, read_corpus
 from bert_tf.storage import files
-from bert_tf.tasks.base.query_files import find_columns
+from bert_tf.tasks.base.query_files import find_columns, of_json
 from bert_tf.tasks.base.read_examples import bad_rows_message
 from bert_tf.tasks.base.text_files import check_text
 from bert_tf.tasks.registry import find_task
@@ -231,11 +230,7 @@ def _relevance(where, value):
 
 def _listed(where, value):
     """Return ids, a list of str, of a list, JSON or a single one."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise BadRow(explain(f"{where}: {_IDS} begins with [ and is no JSON list")) from None
+    value = of_json(where, _IDS, value)
     values = value if isinstance(value, list) else [value]
     ids = [str(each) for each in values if each is not None and str(each).strip()]
     if not ids:

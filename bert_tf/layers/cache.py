@@ -7,9 +7,9 @@ token a row.
 
 import tensorflow as tf
 
-from bert_tf.layers.gather import gather_rows
 from bert_tf.layers.layout import Padded
 from bert_tf.layers.masks import padding_adder
+from bert_tf.layers.padding_free import PaddingFree
 
 
 class Prompts(Padded):
@@ -61,9 +61,7 @@ class NextTokens(Padded):
         """`[batch, width, …]` -> the new tokens' `[batch, …]`."""
         return tf.gather(values, self._position, batch_dims=1)
 
-    def add_positions(self, tokens, table):
-        """Add to `tokens [batch, width]` the rows of `table [seq_length, width]`."""
-        return tokens + gather_rows(table, self._position)
+    add_positions = PaddingFree.add_positions
 
     def with_past(self, key, value):
         """All keys and values of the layer whose turn it is."""

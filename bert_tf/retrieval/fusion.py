@@ -2,22 +2,21 @@
 
 import numpy as np
 
-K = 60  # as in the paper
+_K = 60  # how little the first ranks differ; as in the paper
 
 
-def reciprocal_rank_fusion(rankings, depth, k=K):
-    """Fuse rankings by the sum of 1 / (k + rank) (Cormack, Clarke and Büttcher 2009).
+def reciprocal_rank_fusion(rankings, depth):
+    """Fuse rankings by the sum of 1 / (60 + rank) (Cormack, Clarke and Büttcher 2009).
 
     Args:
         rankings: list of int64 `[queries, n]`, each the rows that a system found, best first, -1
             where it found no more.
         depth: rows of a query that are kept.
-        k: how little the first ranks differ.
 
     Returns: `(scores, rows)`, float32 and int64 `[queries, depth]`, highest first, of equal scores
         the lower row first; 0 and -1 for none.
     """
-    return _fuse([[(ranked, 1 / (k + np.arange(1, len(ranked) + 1)))
+    return _fuse([[(ranked, 1 / (_K + np.arange(1, len(ranked) + 1)))
                    for ranked in (of_query[of_query >= 0] for of_query in ranking)]
                   for ranking in rankings], depth)
 

@@ -15,15 +15,14 @@ from bert_tf.errors import BertTfError, explain
 DEPTH = 10  # of MRR and NDCG
 
 
-def reciprocal_rank(relevances, k=DEPTH):
+def reciprocal_rank(relevances):
     """Return 1 / the rank of the first relevant document of a ranking, 0 where none is in time.
 
     Args:
         relevances: `[n]` numbers, of the ranked documents from the first rank on; above 0 is
             relevant.
-        k: ranks that count.
     """
-    found = np.flatnonzero(np.asarray(relevances[:k]) > 0)
+    found = np.flatnonzero(np.asarray(relevances[:DEPTH]) > 0)
     return 1 / (1 + int(found[0])) if found.size else 0.0
 
 

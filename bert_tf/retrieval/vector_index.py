@@ -122,10 +122,6 @@ class VectorIndex(StoredIndex):
         """The length of the vectors that are searched."""
         return self._rescoring.shape[1]
 
-    def rows_of(self, queries, k=10, exact=False, rescore=RESCORE, probes=PROBES):
-        """See `StoredIndex`: what `search_vectors` returns."""
-        return self.search_vectors(queries, k, exact, rescore, probes)
-
     def search_vectors(self, queries, k=10, exact=False, rescore=RESCORE, probes=PROBES):
         """Find the rows of the nearest vectors.
 
@@ -160,6 +156,8 @@ class VectorIndex(StoredIndex):
             scores[start:start + len(part)], rows[start:start + len(part)] = (
                 each[:, :k] for each in of_part)
         return scores, rows
+
+    rows_of = search_vectors
 
     def _queries(self, queries):
         with np.errstate(over="ignore"):  # what is too large is refused below

@@ -21,7 +21,7 @@ from bert_tf.saved_model.served_layer_norm import served_layer_norm
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.server_config import versions, write_batching_params, write_configs
 from bert_tf.saved_model.signatures import description, signatures, unanswered
-from bert_tf.saved_model.source import find_source
+from bert_tf.saved_model.source import find_source, published_version
 from bert_tf.saved_model.verify import verify
 from bert_tf.saved_model.warmup import warmup_requests, write_warmup
 from bert_tf.storage import checksums, files, locks
@@ -105,6 +105,15 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     except BertTfError as problem:  # the version is there, whoever may write those
         print_note(problem)
     return version
+
+
+def export_run(run, export_dir):
+    """Publish the model of a finished run unless `export_dir` has it, which is told; the version's
+    path."""
+    version = published_version(export_dir, run)
+    if version:
+        print(f"{run}: this run is finished already; nothing to do")
+    return version or export_saved_model(run, export_dir)
 
 
 def export_notes(version):

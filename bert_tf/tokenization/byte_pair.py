@@ -12,7 +12,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import NoTextError, UsageError, explain
+from bert_tf.errors import NoTextError, check_choice, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
 from bert_tf.tokenization.base import valid_text
@@ -193,10 +193,8 @@ def read_options(path, tokens):
                                                           "ignore_merges")}
     for name, value in options.items():
         check_boolean(value, name, path)
-    options["pattern"] = config.get("pattern", "gpt2")
-    if not isinstance(options["pattern"], str) or options["pattern"] not in EXPRESSIONS:
-        raise UsageError(explain(f"{path}: pattern={options['pattern']!r}",
-                                 f"one of {', '.join(EXPRESSIONS)}"))
+    options["pattern"] = check_choice(f"{path}: pattern", config.get("pattern", "gpt2"),
+                                      EXPRESSIONS)
     described = hf_options.special_names(config, path)
     of_gpt2 = str(config.get("tokenizer_class")).startswith("GPT2") or (
         SPECIAL_TOKENS[2] not in tokens and hf_options.END_OF_TEXT in tokens)

@@ -12,7 +12,7 @@ import os
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.errors import BertTfError, check_choice
 from bert_tf.storage import files
 from bert_tf.tokenization.base import BaseTokenizer, valid_text
 from bert_tf.tokenization.offsets import ends_of_characters, without_white_space
@@ -158,10 +158,8 @@ def read_options(path):
     config = read_config(path)
     options = read_vocabulary_options(config, path)
     if "normalization" in config:
-        if config["normalization"] not in NORMALIZATIONS:
-            raise UsageError(explain(f"{path}: normalization={config['normalization']!r}",
-                                     f"one of {', '.join(NORMALIZATIONS)}"))
-        options["normalization"] = config["normalization"]
+        options["normalization"] = check_choice(f"{path}: normalization",
+                                                config["normalization"], NORMALIZATIONS)
     for key, default in OPTIONS.items():
         options[key] = config.get(key, default)
         check_boolean(options[key], key, path)

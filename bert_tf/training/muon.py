@@ -15,13 +15,12 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan et al.: largest slope at 0 t
 _RMS = 0.2  # of an AdamW update in practice
 
 
-def orthogonalize(matrix, steps=5, dtype=tf.float32):
-    """Replace the singular values of a matrix by values near 1, by Newton-Schulz iterations.
+def orthogonalize(matrix, dtype=tf.float32):
+    """Replace the singular values of a matrix by values near 1, by five Newton-Schulz iterations.
 
     Args:
         matrix: float32 `[rows, columns]`.
-        steps: iterations.
-        dtype: what they are computed in.
+        dtype: what the iterations are computed in.
 
     Returns: float32, of the same shape; a matrix of zeros stays as it is.
     """
@@ -29,7 +28,7 @@ def orthogonalize(matrix, steps=5, dtype=tf.float32):
     rows, columns = matrix.shape
     product = matrix / (tf.norm(matrix) + 1e-7)
     product = tf.cast(tf.transpose(product) if rows > columns else product, dtype)
-    for _ in range(steps):
+    for _ in range(5):
         gram = tf.matmul(product, product, transpose_b=True)
         product = a * product + tf.matmul(b * gram + c * tf.matmul(gram, gram), product)
     product = tf.cast(product, matrix.dtype)

@@ -13,6 +13,8 @@ import numpy as np
 from bert_tf.errors import BertTfError, explain
 from bert_tf.visualization.tokens import tokenize_texts
 
+_AT_ONCE = 32  # sentences of a run
+
 
 @dataclasses.dataclass(frozen=True)
 class Occurrence:
@@ -90,7 +92,7 @@ def occurrences(tokenizer, texts, words, seq_length=128):
     return found
 
 
-def token_vectors(encoder, tokenizer, texts, layers, seq_length=128, batch_size=32):
+def token_vectors(encoder, tokenizer, texts, layers, seq_length=128):
     """Return the ids of every sentence's tokens, `[CLS]` and `[SEP]` counted, and their vectors.
 
     Args:
@@ -98,7 +100,6 @@ def token_vectors(encoder, tokenizer, texts, layers, seq_length=128, batch_size=
         texts: list of str.
         layers: list of lists of layers, 0 the embeddings; those of one list are summed up.
         seq_length: the window in tokens, to which sentences are truncated.
-        batch_size: sentences of a run.
 
     Returns: `(ids, vectors)`, lists with an item a sentence: int32 `[tokens]` and float32
         `[len(layers), tokens, hidden]`.
@@ -109,8 +110,8 @@ def token_vectors(encoder, tokenizer, texts, layers, seq_length=128, batch_size=
 
     texts = pretokenize(tokenizer, texts)
     ids, vectors = [], []
-    for start in range(0, len(texts), batch_size):
-        pieces = tokenizer.tokenize(texts[start:start + batch_size])
+    for start in range(0, len(texts), _AT_ONCE):
+        pieces = tokenizer.tokenize(texts[start:start + _AT_ONCE])
         inputs = pack(tokenizer.vocabulary, [pieces], seq_length, fixed=False)
         states = [state.numpy() for state in hidden_states(encoder, inputs)]
         summed = [sum(states[layer] for layer in each) for each in layers]

@@ -18,5 +18,5 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def unexported(monkeypatch):
-    for module in (run_module, pretrain_module):
-        monkeypatch.setattr(module, "export_saved_model", lambda run, export: export)
+    for module, name in ((run_module, "export_run"), (pretrain_module, "export_saved_model")):
+        monkeypatch.setattr(module, name, lambda run, export: export)

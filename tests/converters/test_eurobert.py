@@ -112,7 +112,7 @@ def test_written_as_read(name, head, tmp_path):
     ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling="),
     ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters="),
     ({"num_key_value_heads": 3}, "num_key_value_heads=3; expected 0, or a divisor of num_attent"),
-    ({"head_dim": 8}, "head_dim=8"), ({"clf_pooling": "last"}, "classifier_pooling='last'; exp"),
+    ({"head_dim": 8}, "head_dim=8"), ({"clf_pooling": "last"}, "classifier_pooling='last' is"),
     ({"architectures": ["EuroBertForQuestionAnswering"]}, "architectures=")])
 def test_other_models_are_refused(change, message, tmp_path):
     folder = write(tmp_path / "model", {**FIRST, **change}, tensors_of(HEAD))

@@ -132,7 +132,7 @@ def test_written_as_read(change, arguments, tmp_path):
     ({"scale_attn_by_inverse_layer_idx": True},
      "scale_attn_by_inverse_layer_idx=True; expected False"),
     ({"add_cross_attention": True}, "add_cross_attention=True; expected False"),
-    ({"activation_function": "mish"}, "activation_function='mish'; expected one of gelu"),
+    ({"activation_function": "mish"}, "activation_function='mish' is unknown"),
     ({"embd_pdrop": 0.2}, "embd_pdrop=0.2; expected that of resid_pdrop, 0.1"),
     ({"n_inner": "4"}, "intermediate_size='4'"),
     ({"architectures": ["GPT2DoubleHeadsModel"]}, "architectures="),

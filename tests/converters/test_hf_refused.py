@@ -16,12 +16,14 @@ from bert_tf.errors import UsageError
      "position_embedding_type='relative_key'; expected 'absolute'"),
     ("hf_bert", {"is_decoder": True}, "is_decoder=True; expected False"),
     ("hf_bert", {"add_cross_attention": True}, "add_cross_attention=True"),
-    ("hf_bert", {"model_type": "bart"}, "model_type='bart'; expected one of bert,"),
+    ("hf_bert", {"model_type": "bart"}, "model_type='bart' is unknown; expected one of bert,"),
     ("hf_bert", {"model_type": None}, "model_type=None"),
+    ("hf_bert", {"model_type": ["bert"]}, "model_type=['bert'] is unknown; expected one of bert,"),
     ("hf_bert", {"architectures": ["BertForMultipleChoice"]},
      "architectures=['BertForMultipleChoice']; expected one of BertForPreTraining,"),
-    ("hf_bert", {"hidden_act": "mish"}, "hidden_act='mish'; expected one of gelu, gelu_new,"),
-    ("hf_gpt", {"afn": "gelu_new"}, "afn='gelu_new'; expected one of gelu, relu"),
+    ("hf_bert", {"hidden_act": "mish"}, "hidden_act='mish' is unknown; expected one of gelu,"),
+    ("hf_bert", {"hidden_act": {}}, "hidden_act={} is unknown; expected one of gelu,"),
+    ("hf_gpt", {"afn": "gelu_new"}, "afn='gelu_new' is unknown; expected one of gelu, relu"),
     ("hf_gpt", {"embd_pdrop": 0.2}, "embd_pdrop=0.2; expected that of resid_pdrop, 0.1"),
     ("hf_bert", {"hidden_size": "64"}, "config.json: hidden_size='64'; expected int"),
     ("hf_bert", {"num_hidden_layers": 10**9}, "num_hidden_layers=1000000000; expected at most"),
@@ -82,5 +84,5 @@ def test_what_they_cannot_compute_is_refused_by_name(tmp_path, family, fields, t
 
 def test_the_library_is_asked_for_where_it_is_needed(shared, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
-    with pytest.raises(UsageError, match=r"need the package safetensors; try pip install"):
+    with pytest.raises(UsageError, match="the packages safetensors and ml_dtypes; try pip"):
         hf_models.read(shared, "hf_gpt")

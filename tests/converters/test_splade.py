@@ -171,7 +171,7 @@ def test_a_transformer_must_be_said_to_fill_masks(folder):
 
 
 @pytest.mark.parametrize(("wrong", "message"), [
-    ({"pooling": {"pooling_strategy": "mean"}}, "pooling_strategy='mean'; expected one of max"),
+    ({"pooling": {"pooling_strategy": "mean"}}, "pooling_strategy='mean' is unknown"),
     ({"pooling": {"activation_function": "gelu"}}, "activation_function='gelu'"),
     ({"pooling": {"word_embedding_dimension": 7}}, "word_embedding_dimension=7; expected 6"),
     ({"kind": "SparseStaticEmbedding"}, "the modules SparseStaticEmbedding, SpladePooling"),

@@ -135,7 +135,7 @@ def test_what_a_file_leaves_out(tmp_path):
     (TODAY, {"rope_parameters": {"rope_type": "default", "rope_theta": FAR}}, "rope_parameters="),
     (TODAY, {"layer_types": KINDS[2:] + KINDS[2:3] * 2}, "layer_types="),
     (TODAY, {"sliding_window": 0}, "sliding_window=0; expected an integer from 1 on"),
-    (TODAY, {"classifier_pooling": "late"}, "classifier_pooling='late'; expected one of cls, mean"),
+    (TODAY, {"classifier_pooling": "late"}, "classifier_pooling='late' is unknown"),
     (TODAY, {"global_window": 3}, "global_window=3, which we do not know"),
     (FIRST, {"attention_windows": [REACH, 3, 0, REACH]}, "attention_windows=.*; expected the same"),
     (FIRST, {"attention_windows": [REACH, 0]}, "attention_windows=.*; expected a list with one f"),

@@ -68,7 +68,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(folder, monkeypatch, eager):
     (folder / "few.txt").write_text("\n".join(few))
     words = ("--num_hidden_layers", "1", "--objectives", "output", "hidden", "relations",
              "--input", str(folder / "few.txt"), "--epochs", "2")
-    monkeypatch.setattr(run_module, "export_saved_model", lambda run, export: export)
+    monkeypatch.setattr(run_module, "export_run", lambda run, export: export)
     distill.main(arguments(folder, *words, name="whole"))
     save, left = loop.Checkpoints.save, 0
 
@@ -96,7 +96,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(folder, monkeypatch, eager):
 
 @pytest.mark.long
 def test_similarities_are_those_of_the_whole_batch(folder, monkeypatch):
-    monkeypatch.setattr(run_module, "export_saved_model", lambda run, export: export)
+    monkeypatch.setattr(run_module, "export_run", lambda run, export: export)
     found, parts, part_of = [], [], step._part_of
     monkeypatch.setattr(step, "_part_of", lambda *given: parts.append(given) or part_of(*given))
     for name, strategy, at_once in (("one", "one_device", 1), ("two", "mirrored", 1),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bert_tf.saved_model import save
 from bert_tf.saved_model.source import RESULTS, find_source, marks, published_version
 from bert_tf.storage import checksums, files
 
@@ -50,6 +51,15 @@ def test_another_model_of_the_same_options_is_not_published_yet(run):
     assert run.published() is None
     second = run.export()
     assert run.published() == second != first
+
+
+def test_a_published_run_is_not_exported_again(run, tmp_path, monkeypatch, capsys):
+    run.train("first")
+    monkeypatch.setattr(save, "export_saved_model", lambda *folders: run.export())
+    for told in (False, True):
+        version = save.export_run(str(tmp_path / "run"), str(tmp_path / "exported"))
+        assert version == str(tmp_path / "exported" / "1")
+        assert ("this run is finished already" in capsys.readouterr().out) == told
 
 
 def test_a_run_of_an_earlier_version_stays_published(run):

@@ -14,8 +14,8 @@ from bert_tf.tokenization.load import load_tokenizer
 class Preprocessor(keras.Layer):
     """Base of `TextPreprocessor`, `QuestionPreprocessor` and `WordPreprocessor`.
 
-    A subclass has `reading()`, its options as plain values, and `limits()`; its constructor ends
-    with `check()` and `use(tokenizer)`.
+    A subclass has `reading()`, its options as plain values, and `limits()` where others than a
+    `stride` are limited; its constructor ends with `check()` and `use(tokenizer)`.
 
     Args:
         seq_length: the window in tokens, special ones counted.
@@ -29,7 +29,7 @@ class Preprocessor(keras.Layer):
 
     def limits(self):
         """Return `{option: its maximum in this window}`; the least is 1."""
-        raise NotImplementedError
+        return {"stride": self.seq_length - 2}
 
     def check(self):
         """Raise UsageError if an option exceeds its limit."""

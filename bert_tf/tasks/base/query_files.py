@@ -223,8 +223,8 @@ def _texts(where, row, names, optional=False):
         value = row.get(name)
         if value is None or value == "" and (optional or len(names) > 1):
             continue
-        if isinstance(value, str) and _is_plural(name) and value.lstrip().startswith("["):
-            value = _json(where, name, value)
+        if _is_plural(name):
+            value = of_json(where, name, value)
         texts += value if isinstance(value, list) else [value]
     return [check_text(where, text, names[0]) for text in texts]
 
@@ -232,8 +232,7 @@ def _texts(where, row, names, optional=False):
 def _scores(where, name, value, positives, negatives):
     """Return the scores of the different texts; a number beside one negative is their
     difference."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        value = _json(where, name, value)
+    value = of_json(where, name, value)
     values = [_number(where, name, each) for each in (
         value if isinstance(value, list) else [value])]
     texts = [*positives, *negatives]
@@ -296,7 +295,10 @@ def _number(where, name, value):
     return number
 
 
-def _json(where, name, value):
+def of_json(where, name, value):
+    """Return the list of a text that begins with `[`; any other value as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith("["):
+        return value
     try:
         return json.loads(value)
     except (ValueError, RecursionError):

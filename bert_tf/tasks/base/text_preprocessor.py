@@ -99,10 +99,6 @@ class TextPreprocessor(Preprocessor):
         return tf.add_n([self.tokenizer.tokenize(text).row_lengths() for text in texts]
                         ) + self.num_special(len(texts))
 
-    def limits(self):
-        """See `Preprocessor.limits`."""
-        return {"stride": self.seq_length - 2}
-
     def call(self, text):
         """Read a batch of texts or of pairs, at least one position each."""
         return {name: not_empty(ids) for name, ids in self._read(text).items()}

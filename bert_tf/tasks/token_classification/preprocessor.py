@@ -53,10 +53,6 @@ class WordPreprocessor(Preprocessor):
         """Return the options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "unit": self.unit, "stride": self.stride}
 
-    def limits(self):
-        """See `Preprocessor.limits`."""
-        return {"stride": self.seq_length - 2}
-
     def call(self, text, breaks=None):
         """Read texts; `breaks`: where a unit begins in any case, as of `split_units`."""
         self.need_tokenizer()
