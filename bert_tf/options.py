@@ -199,7 +199,8 @@ def _checked_one(field, value, kinds):
         value = os.fspath(value)
     if about["parse"] and isinstance(value, str):
         value = about["parse"](value)
-    if kinds == (float,) and type(value) is int:
+    # Of a NumPy float, too: as text it is `np.float64(…)`, and folders are named by numbers.
+    if kinds == (float,) and (type(value) is int or isinstance(value, float)):
         value = float(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise UsageError(explain(f"{field.name}={value!r}",

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 
+import numpy as np
 import pytest
 
 from bert_tf import cli
@@ -124,6 +125,11 @@ def test_help_says_what_a_field_says(monkeypatch):
 def test_wrong_values(values, message):
     with pytest.raises(UsageError, match=message):
         count(**{**({"input": "a"} if values else {}), **values})
+
+
+def test_a_float_of_numpy_is_kept_as_one_of_python():
+    config = CountConfig(input="a", rates=(np.float64(1e-5),), masked_lm_prob=np.float64(.5))
+    assert repr((*config.rates, config.masked_lm_prob)) == "(1e-05, 0.5)"
 
 
 def test_a_function_takes_options_or_their_fields():

@@ -163,8 +163,9 @@ class TaskInput:
             A tf.data.Dataset of dicts, with b = batch_size / num_replicas: int32
             `input_word_ids input_mask input_type_ids` `[b, seq_length]`, of rows in windows
             `[b, windows, seq_length]`, of lists `[b, size, seq_length]`, padded to the longest row
-            of the step, on whatever replica; the labels; float32 `example_weights [b]`; int64
-            scalar `first_example`, the position in the stream.
+            of the step, on whatever replica; the labels; float32 `example_weights [b]`; of rows in
+            windows int64 `first_window [b]`, the first window of each among those of the step;
+            int64 scalar `first_example`, the position in the stream.
 
         Raises:
             UsageError: the batch does not divide among the replicas.
@@ -178,16 +179,16 @@ class TaskInput:
         epoch, skipped = divmod(start_step, self.steps_per_epoch)
 
         def plan(epoch):
-            rows, weights, widths = self._plan(int(epoch))
+            *parts, widths = self._plan(int(epoch))
+            rows = parts[0]
             parts = [part.reshape(-1, num_replicas, size)[:, replicas].reshape(-1, size)
-                     for part in (rows, weights)]
+                     for part in parts]
             first = (epoch * len(rows) + np.arange(len(rows)))[:, None] * self.batch_size
             return (*parts, widths.repeat(len(replicas)), (first + replicas * size).reshape(-1))
 
         def batches_of(epoch):
-            parts = tf.numpy_function(plan, [epoch], [tf.int64, tf.float32, tf.int64, tf.int64])
-            for part, shape in zip(parts, ([None, size], [None, size], [None], [None]),
-                                   strict=True):
+            parts = tf.numpy_function(plan, [epoch], [tf.int64, tf.float32, *[tf.int64] * 3])
+            for part, shape in zip(parts, [[None, size]] * 3 + [[None]] * 2, strict=True):
                 part.set_shape(shape)
             return tf.data.Dataset.from_tensor_slices(tuple(parts))
 
@@ -197,16 +198,21 @@ class TaskInput:
         return made_ahead(plans.skip(skipped * len(replicas)), self._batch, 4 * len(replicas))
 
     def _plan(self, epoch):
-        """Return rows int64 and weights float32 `[steps, batch_size]`, widths int64 `[steps]`."""
+        """Return rows int64, weights float32 and first windows int64 `[steps, batch_size]`, widths
+        int64 `[steps]`."""
         rows = batch_rows(self.features.lengths, self.batch_size,
                           [self.seed, epoch] if self.shuffle else None, self.bucket)
         weights = (rows >= 0).astype(np.float32)
         rows = np.where(rows >= 0, rows, rows[:, :1])
-        longest = self.features.lengths[rows].max(axis=1)
-        return rows, weights, self.features.widths(longest)
+        lengths = self.features.lengths[rows]
+        windows = -(-lengths // (self.features.window or 1))
+        return (rows, weights, windows.cumsum(axis=1) - windows,
+                self.features.widths(lengths.max(axis=1)))
 
-    def _batch(self, rows, weights, width, first_example):
+    def _batch(self, rows, weights, first_window, width, first_example):
         batch = self._make_batch(rows, width)
+        if self.features.window is not None:
+            batch["first_window"] = first_window
         batch["example_weights"] = weights * batch.get("example_weights", 1.0)
         batch["first_example"] = first_example
         return batch

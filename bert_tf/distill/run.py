@@ -24,7 +24,7 @@ from bert_tf.distill.student import (
     scale_table,
 )
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
-from bert_tf.errors import BertTfError, NoTextError, UsageError, explain, print_note
+from bert_tf.errors import BertTfError, DivergedError, NoTextError, UsageError, explain, print_note
 from bert_tf.models.find import model_files
 from bert_tf.models.pretrained import takes_no_text
 from bert_tf.models.trained_rows import occurring_rows
@@ -138,11 +138,11 @@ class DistillationRun(RunFolder):
             # What is refused is refused before the teacher is asked, which may take hours.
             with explained_want_of_memory(_ASKING):
                 data = self.lessons(asked, features, student, teacher)
-            best = self.fit(model, student, data)
+            found = self.fit(model, student, data)
             files.remove(self.path("model"))
             student.save_pretrained(self.path("model"))
             checksums.write_sealed(self.path(RESULTS), {
-                **marks(self.path(), self.mark()), "metrics": best,
+                **marks(self.path(), self.mark()), **found,
                 "texts": {name: len(part) for name, part in texts.items()},
                 "weights": student.count_params(), "teacher_weights": teacher.count_params(),
                 "seconds": round(time.monotonic() - started, 1)})
@@ -170,19 +170,27 @@ class DistillationRun(RunFolder):
         return data
 
     def fit(self, model, student, data):
-        """Train; return the best evaluation, as of which the model's weights are."""
+        """Train; return `{"metrics"}`, the best evaluation, as of which the model's weights are,
+        and where the training diverged after it the reason, `diverged_later`."""
         config = self.train_config(data["train"].steps_per_epoch)
         config.save(self.path("train_config.json"))
         with self.strategy.scope():
             rows = occurring_rows(student, data["train"].token_ids())
             optimizer = build_optimizer(config)
+        later = {}
         try:
             best = train(model, optimizer, self.strategy, config, data["train"], data["dev"],
                          self.path(), keep_best=True, rows=rows)["best"]
-            assign_variables(model.weights, best_weights(self.path()), self.path())
-            return best
+        except DivergedError as error:
+            if error.best is None:
+                raise
+            best, later = error.best, {"diverged_later": error.reason}
+            print_note(f"the student is that of step {best['step']}; later it diverged: "
+                       f"{error.reason}")
         finally:
             let_go(self.strategy, [*optimizer.variables, *([rows.variable] if rows else ())])
+        assign_variables(model.weights, best_weights(self.path()), self.path())
+        return {"metrics": best, **later}
 
     def seq_length(self, model, path):
         """Tokens of a text that are read; UsageError if the model has fewer."""

@@ -9,7 +9,7 @@ from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.storage import encodings, files, manifest
 
 RUN = "run.json"
-_FORM = ("delimiter", "encoding", "header")  # options about a table
+FORM = ("delimiter", "encoding", "header")  # options about a table
 _SAMPLE = 1 << 20  # bytes
 
 
@@ -28,8 +28,10 @@ def known_options(found):
     if not files.exists(os.path.join(run, RESULTS)):
         return run, {}
     results, record = read_results(run), os.path.join(run, RUN)
-    trained = manifest.read(record)["options"] if files.exists(record) else {}
-    return run, {"task": results.get("task"), **{name: trained.get(name) for name in _FORM},
+    form = results.get("form")
+    if form is None:  # a run of an earlier version
+        form = manifest.read(record)["options"] if files.exists(record) else {}
+    return run, {"task": results.get("task"), **{name: form.get(name) for name in FORM},
                  **{f"{name}_column": column
                     for name, column in results.get("columns", {}).items()}}
 

@@ -21,6 +21,7 @@ from bert_tf.data.unknown import MUCH, unknown_share
 from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.finetune.complete import refuse_encoder_options
 from bert_tf.finetune.init import find_start, start_files
+from bert_tf.finetune.known import FORM
 from bert_tf.finetune.results import (
     PREDICTIONS,
     REPORT,
@@ -33,10 +34,10 @@ from bert_tf.finetune.results import (
     write_results,
 )
 from bert_tf.finetune.search import Search
-from bert_tf.finetune.trained_on import TRAINED_ON, write_trained_on
+from bert_tf.finetune.trained_on import write_trained_on
 from bert_tf.finetune.trial import RECORD, add_lora
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import RESULTS, marks, published_version, read_results
+from bert_tf.saved_model.source import RESULTS, TRAINED_ON, marks, published_version, read_results
 from bert_tf.storage import files, manifest
 from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks.base.label_counts import describe_labels, label_counts, similar_label_notes
@@ -327,6 +328,7 @@ class FinetuningRun(OutputFolder):
         mean, deviation = spread([record for record in records if "metrics" in record])
         results = {**marks(self.path(), self.mark()),
                    "task": self.task.name, "columns": self.options.columns(),
+                   "form": {name: getattr(self.options, name) for name in FORM},
                    "metrics": metrics, **tested, **self.described, "notes": notes, "mean": mean,
                    "deviation": deviation, "seeds": records, "search": found,
                    "split": self.counts, "left_out": self.left_out,

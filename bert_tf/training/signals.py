@@ -9,6 +9,8 @@ import threading
 class StopRequest:
     """A context in which the first signal sets `requested`; a second one interrupts at once.
 
+    A signal that the process ignores, as Ctrl-C behind the `&` of a script, stays ignored.
+
     Args:
         when: what the user is told of when the work stops.
     """
@@ -21,6 +23,8 @@ class StopRequest:
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) in (signal.SIG_IGN, None):
+                    continue  # None: set outside of Python, which could not put it back
                 self._before[number] = signal.signal(number, self._request)
         return self
 

@@ -172,6 +172,9 @@ def test_windows():
                                   [[8, 8, 3], [5, 0, 0], [8, 0, 0], [8, 1, 0]])
     np.testing.assert_array_equal(batch["input_word_ids"][0].reshape(-1)[:19], np.arange(1, 20))
     np.testing.assert_array_equal(batch["input_word_ids"][3, 1], [309, 0, 0, 0, 0, 0, 0, 0])
+    assert batch["first_window"].tolist() == [0, 3, 4, 5]
+    second, = steps(TaskInput(features, 4, 1, shuffle=False), 1, num_replicas=2, replicas=(1,))
+    assert second["first_window"].tolist() == [4, 5]
     # Texts that fill no window are padded to the longest of them.
     short = steps(TaskInput(make([3, 5], window=8), 2, 1, shuffle=False), 1)[0]
     assert short["input_word_ids"].shape == (2, 1, 5)

@@ -16,7 +16,7 @@ from bert_tf import cli, distill, side_by_side
 from bert_tf.distill import run as run_module
 from bert_tf.distill import teacher as teacher_module
 from bert_tf.distill.complete import complete
-from bert_tf.errors import BertTfError, UsageError
+from bert_tf.errors import BertTfError, DivergedError, UsageError
 from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.load import from_pretrained
 from bert_tf.storage import files, manifest, variables
@@ -237,6 +237,31 @@ def test_what_has_failed_takes_no_memory_after_it(folder, monkeypatch, eager):
     parts = [part for variable in held for part in getattr(
         variable.value, "values", [variable.value])]
     assert len(parts) > len(held) and all(part.read_value().shape == () for part in parts)
+
+
+def test_what_was_good_before_a_run_diverged_is_kept(folder, monkeypatch, capsys, eager):
+    train, ends = run_module.train, iter([False, True])
+
+    def trained(model, *given, **options):
+        found = train(model, *given, **options)
+        if not next(ends):
+            return found
+        for variable in model.trainable_variables:
+            variable.assign(np.nan * variable)
+        error = DivergedError("it overflowed")
+        error.best = found["best"]
+        raise error
+
+    monkeypatch.setattr(run_module, "train", trained)
+    monkeypatch.setattr(run_module, "export_saved_model", lambda run, export: export)
+    for name in ("whole", "diverged"):
+        distill.distill(_of_few_texts(folder, name))
+    assert "later it diverged: it overflowed" in capsys.readouterr().out
+    results = files.read_json(str(folder / "diverged" / "results.json"))
+    assert results["diverged_later"] == "it overflowed" and results["metrics"]["step"] > 0
+    kept = weights_of(folder, "diverged")
+    for name, value in weights_of(folder, "whole").items():
+        np.testing.assert_array_equal(kept[name], value)
 
 
 def test_what_the_teacher_said_is_no_work_to_lose(folder):

@@ -16,6 +16,8 @@ from tiny_model import only_signatures
 
 from bert_tf import cli, evaluate, finetune, query
 from bert_tf.finetune import trial
+from bert_tf.finetune.known import known_options
+from bert_tf.models.find import find_model
 from bert_tf.serving.server import config as serving_config
 from bert_tf.storage import files, variables
 from bert_tf.tasks.classification.task import Classification
@@ -27,7 +29,7 @@ def arguments(folder, *words, name="run"):
     return ["--task", "classify", "--train", str(folder / "train.tsv"), "--dev", "0.25",
             "--test", str(folder / "test.tsv"), "--output_dir", str(folder / name),
             "--export_dir", str(folder / "saved" / name), "--config", str(folder / "config.json"),
-            "--lower_case", "--seq_length", "16", "--batch_size", "8",
+            "--lower_case", "--seq_length", "16", "--batch_size", "8", "--encoding", "utf-8",
             "--epochs", "3", "--learning_rate", "1e-2", "--strategy", "one_device", *words]
 
 
@@ -136,6 +138,15 @@ def test_what_is_served_is_what_was_measured(finished):
     assert files.read_json(str(extra / "results.json")) == files.read_json(
         str(finished / "run" / "results.json"))
     assert files.read_json(str(extra / "export.json"))["seq_length"] == 16
+
+
+def test_a_saved_model_knows_what_its_run_does(finished, tmp_path, capsys):
+    version = finished / "saved" / "run" / "1"
+    run, saved = (known_options(find_model(str(path)))[1] for path in (finished / "run", version))
+    assert run == saved and saved["encoding"] == "utf-8"
+    assert cli.run(evaluate.main, ["--model", str(version), "--data", str(finished / "train.tsv"),
+                                   "--output_dir", str(tmp_path / "out")]) == 0
+    assert f"{version} learned from 90 of these 120 examples" in capsys.readouterr().out
 
 
 def test_a_finished_run_says_so_and_another_is_refused(finished, capsys, monkeypatch):

@@ -11,12 +11,13 @@ from bert_tf.storage import checksums, files
 pytestmark = pytest.mark.usefixtures("same_predictor")
 
 
-def run_of(model, folder, columns, task="classify"):
+def run_of(model, folder, columns, task="classify", **results):
     """A finished run with the model; returns its folder."""
     made = str(folder / "run")
     os.makedirs(made)
     os.symlink(model, os.path.join(made, "model"))
-    checksums.write_sealed(os.path.join(made, "results.json"), {"task": task, "columns": columns})
+    checksums.write_sealed(os.path.join(made, "results.json"), {
+        "task": task, "columns": columns, **results})
     return made
 
 
@@ -38,12 +39,15 @@ def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):
     assert manifest["labelled"] == (COUNT if count == COUNT else 0)
 
 
-@pytest.mark.parametrize(("encoding", "words"), [
-    ("cp949", []), ("utf-8", []), ("utf-8-sig", []), ("utf-16", []),
-    ("utf-8", ["--encoding", "utf-8"])])
-def test_an_encoding_that_a_run_knows_is_not_that_of_unicode(model, tmp_path, encoding, words):
-    known = run_of(model, tmp_path, {})
-    checksums.write_sealed(os.path.join(known, "run.json"), {"options": {"encoding": "cp949"}})
+@pytest.mark.parametrize(("encoding", "words", "earlier"), [
+    ("cp949", [], False), ("cp949", [], True), ("utf-8", [], False), ("utf-8-sig", [], False),
+    ("utf-16", [], False), ("utf-8", ["--encoding", "utf-8"], False)])
+def test_an_encoding_that_a_run_knows_is_not_that_of_unicode(model, tmp_path, encoding, words,
+                                                             earlier):
+    form = {"delimiter": None, "encoding": "cp949", "header": None}
+    known = run_of(model, tmp_path, {}, **({} if earlier else {"form": form}))
+    if earlier:  # when results did not tell it
+        checksums.write_sealed(os.path.join(known, "run.json"), {"options": form})
     texts = ["정말 재밌는 영화", "다시 보고 싶다"]
     source = tmp_path / "data.csv"
     source.write_bytes("\n".join(["text", *texts]).encode(encoding))

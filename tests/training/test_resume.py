@@ -321,6 +321,20 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_passed_over(tmp_path, monke
     assert checkpoints.load_newest(print)[1]["step"] == 2
 
 
+def test_a_signal_that_is_ignored_stays_so(monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with StopRequest("soon") as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert not stop.requested and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)  # as of a handler in C
+    monkeypatch.setattr(signal, "signal", None)
+    with StopRequest("soon"):
+        pass
+
+
 def test_second_signal_interrupts_at_once():
     # A shell that starts the tests in the background has them ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,7 +1,10 @@
 """Texts that are read in several windows: one vector for each, and windows some at a time."""
 
+import contextlib
+
 import tensorflow as tf
 
+from bert_tf import randomness
 from bert_tf.layers.inference import is_for_inference
 from bert_tf.models.families import INPUTS
 
@@ -11,12 +14,10 @@ _AT_ONCE = 32  # windows
 def average_windows(inputs, vectors_of, spec, training=False, jit_compile=False):
     """Average the windows' vectors; a window without a real token does not count.
 
-    Dropout draws by a window's position among those of its replica, so that another number of
-    replicas is another draw.
-
     Args:
         inputs: dict of int32 `input_word_ids`, `input_mask`, `input_type_ids`
-            `[b, windows, seq_length]`.
+            `[b, windows, seq_length]`; with int64 `first_window [b]` dropout draws by a window's
+            number in the step, on whatever replica.
         vectors_of: from such a dict of `[w, seq_length]` to float `[w, width]`.
         spec: `tf.TensorSpec` of what it gives.
         training: whether gradients are taken, which need all windows together.
@@ -32,13 +33,21 @@ def average_windows(inputs, vectors_of, spec, training=False, jit_compile=False)
                for name in INPUTS}
     compiled = jit_compile and not tf.executing_eagerly()
     if (training or compiled) and not is_for_inference():  # nor is an export compiled
-        vectors = vectors_of(windows)
+        with _drawn_by_window(inputs):
+            vectors = vectors_of(windows)
     else:
         [vectors] = in_parts(lambda part: [vectors_of(part)], windows, spec)
     rows = tf.cast(tf.where(real)[:, 0], tf.int32)
     total = tf.math.unsorted_segment_sum(vectors, rows, tf.shape(real)[0])
     count = tf.reduce_sum(tf.cast(real, total.dtype), axis=1, keepdims=True)
     return tf.math.divide_no_nan(total, count)
+
+
+def _drawn_by_window(inputs):
+    position = randomness.current_position()
+    if position is None or "first_window" not in inputs:
+        return contextlib.nullcontext()
+    return randomness.draw_at(position.seed, position.step, inputs["first_window"][0])
 
 
 def in_parts(function, windows, *outputs):

@@ -5,11 +5,14 @@ import pytest
 import tensorflow as tf
 from text_models import TINY
 
+from bert_tf.data.task_input import Features, Ragged, TaskInput
 from bert_tf.models.families import INPUTS
+from bert_tf.randomness import draw_at
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
+from bert_tf.training.step import _part_of
 
 
 @pytest.mark.parametrize("training, jit_compile", [(False, False), (True, False), (False, True)])
@@ -39,6 +42,26 @@ def test_windows_are_averaged_some_at_a_time(training, jit_compile, graph):
         ids[0, :50, :2].mean(0), [0, 0], ids[2, :, :2].mean(0)], rtol=1e-6)
     together = training or jit_compile and graph
     assert sum(sizes) == 120 and (sizes == [120] if together else max(sizes) <= 32)
+
+
+def test_dropout_of_a_window_does_not_depend_on_the_replica_or_the_micro_batch():
+    """Windows of the same tokens, of which no two draw the same."""
+    ids = [[7] * length for length in (4, 12, 8, 4, 20, 4, 8, 4)]
+    data = TaskInput(Features({
+        "input_word_ids": Ragged.of_rows(ids), "label_ids": np.zeros(8, np.int32),
+        "input_type_ids": Ragged.of_rows([[0] * len(row) for row in ids])}, np.arange(8), 4), 8, 1)
+    model = Classifier(TINY.replace(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3),
+                       ["no", "yes"], seed=1)
+
+    def logits(batch):
+        with draw_at(7, 2, batch["first_example"]):
+            return model(batch, training=True).numpy()
+
+    [whole], replicas = data.dataset().take(1), data.dataset(0, 2, (0, 1)).take(2)
+    parts = [logits(_part_of(batch, index, 2)) for batch in replicas for index in (0, 1)]
+    expected = logits(whole)
+    np.testing.assert_allclose(np.concatenate(parts), expected, atol=1e-6)
+    assert len(np.unique(expected.round(4), axis=0)) == 8
 
 
 @pytest.mark.parametrize("make", [
