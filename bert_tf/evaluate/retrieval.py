@@ -56,8 +56,7 @@ class RetrievalEvaluation(Evaluation):
         for path in (None if options.model == BM25 else options.model, options.reranker):
             if path is not None:
                 inputs += deciding_files(path)
-                found = find_model(path)
-                self.runs.append(found.run or found.folder)
+                self.runs += filter(None, [find_model(path).run])
         return inputs
 
     def measure(self):

@@ -34,10 +34,10 @@ from bert_tf.finetune.results import (
     write_results,
 )
 from bert_tf.finetune.search import Search
-from bert_tf.finetune.trained_on import write_trained_on
+from bert_tf.finetune.trained_on import TRAINED_ON, write_trained_on
 from bert_tf.finetune.trial import RECORD, add_lora
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import RESULTS, TRAINED_ON, marks, published_version, read_results
+from bert_tf.saved_model.source import RESULTS, marks, published_version, read_results
 from bert_tf.storage import files, manifest
 from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks.base.label_counts import describe_labels, label_counts, similar_label_notes

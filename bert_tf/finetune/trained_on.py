@@ -5,10 +5,10 @@ import os
 
 import numpy as np
 
-from bert_tf.models.find import EXTRA
-from bert_tf.saved_model.source import TRAINED_ON
 from bert_tf.storage import files
 from bert_tf.tasks.base.split import content_digests
+
+TRAINED_ON = "trained_on.npy"  # stays with the run: an export could be asked for a guessed text
 
 
 def write_trained_on(folder, examples):
@@ -19,11 +19,8 @@ def write_trained_on(folder, examples):
 
 
 def trained_on_notes(model, examples):
-    """Return whether a model was trained on texts of these examples: at most a line.
-
-    Args:
-        model: folder of its run, or what a SavedModel keeps of that.
-        examples: a list.
+    """Return whether the run in the folder `model` was trained on texts of these examples: at most
+    a line.
 
     Raises:
         BertTfError: its digests cannot be read.
@@ -37,8 +34,7 @@ def trained_on_notes(model, examples):
     count = len(np.unique(numbers[np.isin(digests, known)]))
     if not count:
         return []
-    name = os.path.dirname(model) if os.path.basename(model) == EXTRA else model
-    return [f"{name} learned from {count:,} of these {len(examples):,} examples: how well it does "
+    return [f"{model} learned from {count:,} of these {len(examples):,} examples: how well it does "
             "on new ones they cannot say"]
 
 

@@ -9,9 +9,8 @@ from bert_tf.saved_model.server_config import versions
 from bert_tf.storage import checksums, files, local_copies, manifest
 
 RESULTS = "results.json"  # of a finished run, with `marks`
-TRAINED_ON = "trained_on.npy"  # of a fine-tuning: digests of its texts
 _MARKS = ("run", "model_digest")  # runs of an earlier version have the former alone
-_RECORDS = ("train_config.json", "metrics.jsonl", RESULTS, TRAINED_ON)
+_RECORDS = ("train_config.json", "metrics.jsonl", RESULTS)
 
 
 @dataclasses.dataclass(frozen=True)

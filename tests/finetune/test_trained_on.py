@@ -4,9 +4,7 @@ import io
 
 import numpy as np
 
-from bert_tf.finetune.trained_on import trained_on_notes, write_trained_on
-from bert_tf.models.find import EXTRA
-from bert_tf.saved_model.source import TRAINED_ON
+from bert_tf.finetune.trained_on import TRAINED_ON, trained_on_notes, write_trained_on
 from bert_tf.tasks.base.query_examples import QueryExample
 
 
@@ -18,10 +16,6 @@ def test_queries_are_known_again_whatever_was_mined(tmp_path):
     note, = trained_on_notes(str(tmp_path), given)
     assert "learned from 2 of these 4 examples" in note
     assert trained_on_notes(str(tmp_path), given[2:]) == []
-    (tmp_path / "1" / EXTRA).mkdir(parents=True)  # of a SavedModel, which is what has learned
-    write_trained_on(str(tmp_path / "1" / EXTRA), mined)
-    note, = trained_on_notes(str(tmp_path / "1" / EXTRA), given)
-    assert note.startswith(f"{tmp_path / '1'} learned from 2")
 
 
 def test_digests_of_another_kind_are_of_no_example(tmp_path):

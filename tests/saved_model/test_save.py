@@ -172,7 +172,7 @@ def test_a_run_brings_its_window_and_its_records(quick, tmp_path, monkeypatch):
     (run / "data").mkdir(parents=True)
     save_model(str(run / "model"))
     (run / "data" / "manifest.json").write_text(json.dumps({"options": {"seq_length": 17}}))
-    for name in ("train_config.json", "results.json", "trained_on.npy"):
+    for name in ("train_config.json", "results.json"):
         (run / name).write_text("{}")
     monkeypatch.chdir(tmp_path)
     windows = []
@@ -185,7 +185,7 @@ def test_a_run_brings_its_window_and_its_records(quick, tmp_path, monkeypatch):
     assert windows == [17, 17, 9]
     assert set(os.listdir(os.path.join(version, "assets.extra"))) == {
         "model_config.json", "task.json", "tokenizer_config.json", "export.json",
-        "train_config.json", "results.json", "trained_on.npy", "tf_serving_warmup_requests"}
+        "train_config.json", "results.json", "tf_serving_warmup_requests"}
 
 
 def test_the_local_config_lists_every_model(quick, model_folder, tmp_path):
