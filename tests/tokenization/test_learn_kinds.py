@@ -160,6 +160,9 @@ def test_too_little_to_learn_from(tmp_path):
             learn([str(path)], 300, progress=False)
         with pytest.raises(UsageError, match="vocab_size=15; expected at least"):
             learn([str(path)], 15, progress=False)
+    path.write_text("abcdefg 가나다라마바사\n" * 9)
+    with pytest.raises(BertTfError, match="only the 5 most .* --vocab_size 16; try a larger"):
+        learn_unigram([str(path)], 16, progress=False)
     path.write_text("\n \n")
     for learn in (learn_byte_pair, learn_unigram):
         with pytest.raises(BertTfError, match="holds no text|occurs 2 times"):
