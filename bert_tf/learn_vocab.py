@@ -80,7 +80,9 @@ def learn_vocab(config):
     if config.type == "wordpiece" and (files.is_folder(output) or not os.path.basename(output)):
         raise UsageError(explain(f"--output {output} is a folder",
                                  attempt=f"--output {os.path.join(output, 'vocab.txt')}"))
-    if config.type != "wordpiece" and files.is_file(output):
+    if config.type == "wordpiece":
+        _refuse_beside(os.path.dirname(output) or ".")
+    elif files.is_file(output):
         raise UsageError(explain(f"--output {output} is a file", "a folder for the tokenizer"))
     options = config.options()
     record = output + MANIFEST
@@ -153,6 +155,19 @@ def _learn_folder(paths, output, options):
         tokenizer.save(temporary)
         manifest.write(os.path.join(temporary, _FOLDER_RECORD), options, paths)
     _report(len(tokenizer.vocabulary), output, options)
+
+
+def _refuse_beside(folder):
+    """Raise UsageError where a folder holds a tokenizer of another kind than WordPiece."""
+    from bert_tf.tokenization.classic_models import MODEL_NAMES
+    from bert_tf.tokenization.load import TOKENIZERS
+    from bert_tf.tokenization.tokenizer import VOCABULARY_NAME
+
+    there = {*files.list_folder(folder)}
+    for names in (*TOKENIZERS, *zip(MODEL_NAMES)):
+        if VOCABULARY_NAME not in names and there.issuperset(names):
+            raise UsageError(explain(f"{folder} holds another tokenizer, {' and '.join(names)}",
+                                     attempt="--output in another folder"))
 
 
 def _refuse_others(folder):

@@ -8,6 +8,7 @@ import pytest
 
 from bert_tf import cli, learn_vocab
 from bert_tf.errors import BertTfError
+from bert_tf.tokenization.load import load_tokenizer
 
 
 @pytest.fixture
@@ -60,6 +61,15 @@ def test_a_folder_has_vocabularies_of_one_casing(run, before, now, message):
     assert code == 2 and f"another vocabulary in out has {message}" in error
     assert "try --output in another folder" in error
     assert run("--vocab_size", "40", "--output", "out/other.txt", *before)[0] == 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--overwrite",)])
+def test_a_folder_has_tokenizers_of_one_kind(run, flags):
+    assert run("--vocab_size", "300", "--type", "bpe", "--output", "out")[0] == 0
+    code, _, error = run("--vocab_size", "40", *flags)
+    assert code == 2 and error == ("error: out holds another tokenizer, vocab.json and merges.txt; "
+                                   "try --output in another folder")
+    assert len(load_tokenizer("out").encode("the cat")) > 2
 
 
 def test_a_file_from_elsewhere_stays(run, tmp_path):

@@ -4,6 +4,7 @@ import math
 import tempfile
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.converters import ours
 from bert_tf.converters.checkpoint import parameter_shapes
@@ -11,11 +12,14 @@ from bert_tf.converters.vocabulary_surgery import options_with_ids, with_vocabul
 from bert_tf.data.documents import read_documents, read_unchanged
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tasks.embedding.multi_vector.reading import marker_of
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.new_pieces import known_characters, learn_new_pieces, split_piece
 from bert_tf.tokenization.pair_template import check_template
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.trim import PieceCounts, check_trims, trim
+from bert_tf.tokenization.units import split_units
 from bert_tf.tokenization.word_counts import WordPieceWords, count_words
 
 
@@ -66,13 +70,15 @@ def write_adapted(checkpoint, options, paths, folder):
         after = PieceCounts(now).add_all(read_unchanged(paths))
     kept = np.arange(len(now.vocabulary))
     if options.drop_unused:
-        _check_frequent(after, now.vocabulary, options)
+        found = [after, *_unit_counts(now, checkpoint, paths, options.split)]
+        most = np.max([each.counts for each in found], axis=0)
+        _check_frequent(most, now.vocabulary, options)
         ids = _named(checkpoint, tokenizer)
         elsewhere = _read_elsewhere(now, checkpoint, paths, options.split)
         least = options.keep_at_least
         # A text is there several times elsewhere: that counts for what is nowhere else.
-        often = (after.counts >= least) | ((after.counts == 0) & (elsewhere.counts >= least))
-        ids |= {*np.flatnonzero(often), *after.tried, *elsewhere.tried}
+        often = (most >= least) | ((most == 0) & (elsewhere.counts >= least))
+        ids |= {*np.flatnonzero(often)}.union(*(each.tried for each in (*found, elsewhere)))
         now, kept = trim(now, ids, options.keep_characters)
         if options.keep_at_least > 1:
             after = PieceCounts(now).add_all(read_unchanged(paths))
@@ -140,12 +146,41 @@ def _read_elsewhere(tokenizer, checkpoint, paths, split):
     around += filter(None, [_around(checkpoint)])
     counts = PieceCounts(tokenizer)
     if split == "sentences":
-        counts.add_all(blank + sentence for piece in read_documents(paths, split)
-                       for sentence in piece.sentences for blank in blanks)
+        counts.add_all(blank + sentence for sentence in _sentences(paths) for blank in blanks)
     return counts.add_all(
         form.join(parts) for text in read_unchanged(paths)
         for form in {text, text.strip(), " ".join(text.split()), *map(str.strip, text.split("\n"))}
         for parts in around if any(parts) or form != text)
+
+
+class _UnitCounts(PieceCounts):
+    """Counts of a tagger's units, each of which it splits by itself."""
+
+    def __init__(self, tokenizer, unit):
+        super().__init__(tokenizer)
+        self._reader = WordPreprocessor(tokenizer, unit=unit)
+
+    def add(self, texts):
+        texts = tf.constant(pretokenize(self._tokenizer, texts), tf.string)
+        units = split_units(texts, self._reader.unit)
+        self._count(self._reader.pieces(units), [text.decode() for text in units.text.numpy()])
+
+
+def _unit_counts(tokenizer, checkpoint, paths, split):
+    """Count the pieces of the texts, and of their sentences, as a tagger reads them: a list of
+    `PieceCounts`, of other models an empty one."""
+    if checkpoint.task["task"] != "tagger":
+        return []
+    unit = (checkpoint.task.get("reading") or {}).get("unit", "word")
+    read = [read_unchanged(paths)]
+    if split == "sentences":
+        read.append(_sentences(paths))
+    return [_UnitCounts(tokenizer, unit).add_all(texts) for texts in read]
+
+
+def _sentences(paths):
+    return (sentence for piece in read_documents(paths, "sentences")
+            for sentence in piece.sentences)
 
 
 def _around(checkpoint):
@@ -154,9 +189,9 @@ def _around(checkpoint):
     return template and check_template(template)[::2]
 
 
-def _check_frequent(found, vocabulary, options):
+def _check_frequent(counts, vocabulary, options):
     """Refuse to leave out all pieces."""
-    most = np.delete(found.counts, list(vocabulary.special_ids)).max(initial=0)
+    most = np.delete(counts, list(vocabulary.special_ids)).max(initial=0)
     if most < options.keep_at_least:
         raise BertTfError(explain(f"--drop_unused --keep_at_least {options.keep_at_least}: no "
                                   f"piece is more than {most} times in the text",

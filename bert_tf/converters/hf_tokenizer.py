@@ -18,7 +18,7 @@ from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.pair_tokenizer import PairTokenizer
 from bert_tf.tokenization.sentence_piece_model import read_model
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG
-from bert_tf.tokenization.tokenizer_json import DEBERTA, KEEPS_HANGUL, NAME
+from bert_tf.tokenization.tokenizer_json import DEBERTA, KEEPS_HANGUL, NAME, albert_steps
 from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
 # The class of transformers that reads `tokenizer.json` and nothing else.
@@ -80,6 +80,8 @@ def write_tokenizer(source, folder, tokenizer_class, longest):
     elif isinstance(ours, sentence_piece.SentencePieceTokenizer):
         stated |= {name: value for name, value in ours.options.items()
                    if name in sentence_piece.OPTIONS}
+        if ours.normalization == "albert":  # whose rule for commas comes back with this
+            stated["normalization"] = "albert"
         if not ours.normalization.startswith("albert"):
             # Its ids are not those of the file that these models have beside.
             files.remove(os.path.join(folder, sentence_piece.MODEL_NAME))
@@ -226,14 +228,12 @@ def _character_pair(ours):
 
 def _unigram(ours):
     proto = read_model(ours.model, "the model")
+    charsmap = proto.normalizer_spec.precompiled_charsmap
     steps = {"deberta": DEBERTA, "sentencepiece": []}.get(ours.normalization)
     if steps is None:
-        steps = list(hf_options.ALBERT_QUOTES) if ours.normalization == "albert_huggingface" else []
-        if not ours.options["keep_accents"]:
-            steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
-        if ours.options["do_lower_case"]:
-            steps += [{"type": "Lowercase"}]
-    charsmap = proto.normalizer_spec.precompiled_charsmap
+        composes = ours.normalization == "albert" and bool(charsmap)
+        steps = [*(hf_options.ALBERT_QUOTES if ours.normalization == "albert_huggingface" else []),
+                 *albert_steps(ours.lower_case, not ours.strip_accents, composes)]
     if charsmap:
         steps = [*steps, {"type": "Precompiled",
                           "precompiled_charsmap": base64.b64encode(charsmap).decode()}]

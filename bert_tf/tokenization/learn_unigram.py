@@ -69,11 +69,15 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
         for character in word:
             characters[character] += count
     ordered = sorted(characters, key=lambda character: (-characters[character], character))
-    known = {character for character in ordered[:min(MAX_ALPHABET, vocab_size // 3)]
-             if characters[character] >= min_frequency}
+    frequent = [each for each in ordered if characters[each] >= min_frequency]
+    known = {*frequent[:min(MAX_ALPHABET, vocab_size // 3)]}
     lines = [f"{word}\t{count}" for word, count in words.items() if known.issuperset(word)]
     if not lines:
         rest = "what is left of the text" if overlong else "the text"
+        if len(known) < len(frequent):
+            raise BertTfError(explain(
+                f"no word of {rest} has only the {len(known):,} most frequent characters, a third "
+                f"of --vocab_size {vocab_size}", attempt="a larger --vocab_size"))
         raise BertTfError(explain(f"no character of {rest} occurs {min_frequency} times",
                                   attempt="blanks or line breaks after sentences" if overlong
                                   else "more text"))

@@ -30,6 +30,9 @@ DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "conten
 KEEPS_HANGUL = [{"type": "NFD"},
                 {"type": "Replace", "pattern": {"Regex": r"\p{Mn}"}, "content": ""},
                 {"type": "NFC"}]
+# Before the rules of an `albert` model: what removes accents, and lower-cases.
+_DECOMPOSED = [{"type": "NFKD"}, {"type": "StripAccents"}]
+_LOWERCASE = [{"type": "Lowercase"}]
 # Normalizers after which a token may be there that was not, or a blank gone beside one.
 _CHANGES = ("Lowercase", "StripAccents", "Strip")
 
@@ -41,6 +44,18 @@ class _Description:
     tokens: list  # in the order of their ids
     special: dict  # arguments of `Vocabulary`
     path: str
+
+
+def albert_steps(do_lower_case, keep_accents, composes):
+    """The normalizers of ALBERT's text before the rules of the model, a list.
+
+    Args:
+        do_lower_case, keep_accents: as of `SentencePieceTokenizer`.
+        composes: whether the model's rules make syllables of jamo, which `Precompiled`, as it
+            looks at each character alone, does not.
+    """
+    return [*([] if keep_accents else _DECOMPOSED), *([{"type": "NFC"}] if composes else []),
+            *(_LOWERCASE if do_lower_case else [])]
 
 
 def is_tokenizer_json(path):
@@ -257,7 +272,7 @@ def _unigram(values, model, config, description):
     expect(path, "prepend_scheme", scheme, "always")
     expect(path, "replacement", steps[0].get("replacement"), _METASPACE)
     expect(path, "split", steps[0].get("split", True), True)
-    options, charsmap, strips = _read_normalizer(values.get("normalizer"), path)
+    options, charsmap, strips = _read_normalizer(values.get("normalizer"), config, path)
     name = hf_options.model_name(path, config)
     if steps == parts and not strips and not hf_options.splits_at_blanks(name):
         raise UnknownRules(explain(f"{path}: blanks that stay as they are",
@@ -273,7 +288,7 @@ def _unigram(values, model, config, description):
                                   **description.special)
 
 
-def _read_normalizer(normalizer, path):
+def _read_normalizer(normalizer, config, path):
     """Options of `SentencePieceTokenizer`, the rules that the model applies, as bytes, and whether
     blanks are stripped and joined."""
     steps = steps_of(normalizer, "normalizers")
@@ -290,14 +305,16 @@ def _read_normalizer(normalizer, path):
             charsmap = base64.b64decode(steps.pop()["precompiled_charsmap"], validate=True)
         except binascii.Error as error:
             raise BertTfError(f"{path}: precompiled_charsmap is damaged: {error}") from error
+    keeps, lowers = _DECOMPOSED[1] not in steps, steps[-1:] == _LOWERCASE
+    flags = {"do_lower_case": lowers, "keep_accents": keeps}
+    # Nothing here tells of its rule for commas, so that the configuration has to.
+    if config.get("normalization") == "albert" and (
+            steps == albert_steps(lowers, keeps, bool(charsmap))):
+        return {"normalization": "albert", **flags}, charsmap, False
     if not steps:
         return {"normalization": "sentencepiece"}, charsmap, strips
-    kinds = [step["type"] for step in steps[2:]]
-    keeps, lowers = kinds[:2] != ["NFKD", "StripAccents"], kinds[-1:] == ["Lowercase"]
-    known = ([] if keeps else ["NFKD", "StripAccents"]) + (["Lowercase"] if lowers else [])
-    if steps[:2] == hf_options.ALBERT_QUOTES and kinds == known:
-        return {"normalization": "albert_huggingface", "do_lower_case": lowers,
-                "keep_accents": keeps}, charsmap, False
+    if steps == [*hf_options.ALBERT_QUOTES, *albert_steps(lowers, keeps, False)]:
+        return {"normalization": "albert_huggingface", **flags}, charsmap, False
     raise UnknownRules(explain(
         f"{path}: the normalizers {', '.join(step['type'] for step in steps)}",
         "those of ALBERT, XLM-R, CamemBERT or DeBERTa-v3"))

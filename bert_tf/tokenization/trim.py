@@ -72,7 +72,10 @@ class PieceCounts:
 
     def add(self, texts):
         """Count a list of str."""
-        ids = self._tokenizer.tokenize(tf.constant(pretokenize(self._tokenizer, texts), tf.string))
+        texts = pretokenize(self._tokenizer, texts)
+        self._count(self._tokenizer.tokenize(tf.constant(texts, tf.string)), texts)
+
+    def _count(self, ids, texts):
         self.counts += np.bincount(ids.values, minlength=len(self.counts))
         self.texts += int(np.count_nonzero(ids.row_lengths()))
         if isinstance(self._tokenizer, Tokenizer):
@@ -82,7 +85,7 @@ class PieceCounts:
 
     def _try(self, texts):
         self._words = self._words or WordPieceWords.of(self._tokenizer)
-        words = [*self._words.split(texts)]
+        words = [*self._words.words(texts)]
         ids = self._tokenizer.cut(tf.constant(words, tf.string))[0]
         for word, row in zip(words, ids.to_list(), strict=True):
             text = word.decode()

@@ -92,7 +92,10 @@ class WordPieceWords(WordCounter):
             self.longest_text = sys.maxsize  # which morphemes there are depends on what is around
 
     def split(self, texts):
-        texts = pretokenized(self._tokenizer, texts)
+        return self.words(pretokenized(self._tokenizer, texts))
+
+    def words(self, texts):
+        """The same of texts that are split into morphemes already, where they are to be."""
         # Blanks first: each different stretch between two is then split into words only once.
         stretches = _between_blanks(self._tokenizer.normalize(tf.constant(texts, tf.string)))
         keys = list(stretches)

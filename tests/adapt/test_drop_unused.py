@@ -18,6 +18,8 @@ from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.ranking.model import Ranker
+from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
 from bert_tf.tokenization.load import load_tokenizer
@@ -94,6 +96,31 @@ def test_pieces_of_a_template_are_kept(unexported, tmp_path):
     assert after.config.vocab_size < before.config.vocab_size
     texts = (["no a?", "a b."], ["a b.", "no a?"])
     assert before(texts).numpy().tobytes() == after(texts).numpy().tobytes()
+
+
+@pytest.mark.parametrize(("kind", "unit"), [
+    ("word_piece", "character"), ("sentence_piece", "character"), ("sentence_piece", "word")])
+def test_pieces_of_the_units_of_a_tagger_are_kept(kind, unit, unexported, tmp_path):
+    """Which it reads one by one, so that they are others than those of the whole text."""
+    if kind == "sentence_piece":
+        pytest.importorskip("sentencepiece")
+    tokenizer = getattr(tiny_model, kind)()
+    before = TokenClassifier(tiny_model.config_of(tokenizer), tiny_model.TAGS, seed=1,
+                             preprocessor=WordPreprocessor(tokenizer, 24, unit=unit))
+    before.save_pretrained(str(tmp_path / "tagger"))
+    texts = ["fox,the!the", "안녕하세요.the"]
+    (tmp_path / "text.txt").write_text("\n".join(texts))
+    run(tmp_path, "small", "--drop_unused", "--train_steps", "0", model="tagger")
+    after = from_pretrained(str(tmp_path / "small"))
+    assert after.config.vocab_size < before.config.vocab_size
+    texts = tf.constant(texts)
+    assert after(texts).numpy().tobytes() == before(texts).numpy().tobytes()
+    # "the" is one piece of the text, and as often "t", "##h" and "##e" of its units.
+    if (kind, unit) == ("word_piece", "character"):
+        run(tmp_path, "frequent", "--drop_unused", "--keep_at_least", "3", "--train_steps", "0",
+            model="tagger")
+        kept = load_tokenizer(str(tmp_path / "frequent" / "model")).vocabulary.tokens
+        assert {"t", "##h", "##e"} <= {*kept} and "fox" not in kept
 
 
 def test_a_token_without_a_row_gets_one_or_is_left_as_it_was(unexported, tmp_path):

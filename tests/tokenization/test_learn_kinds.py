@@ -9,6 +9,7 @@ import pytest
 import tokenizers
 
 from bert_tf import cli, learn_vocab
+from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
 from bert_tf.tokenization.learn_unigram import learn_unigram
@@ -77,6 +78,33 @@ def test_a_unigram_model_knows_the_text(corpus):
     assert tokenizer.vocabulary.unk_id not in tokenizer.encode("영화를")
 
 
+@pytest.mark.parametrize(("lower_case", "strip_accents"), [
+    (True, True), (True, False), (False, True), (False, False)])
+def test_a_unigram_model_goes_to_hugging_face_and_back(tmp_path, lower_case, strip_accents):
+    source, folder = tmp_path / "source", tmp_path / "folder"
+    folder.mkdir()
+    texts = ["서울에서 영화를 봤다.", "김철수는 The Café", unicodedata.normalize("NFD", "영화 é")]
+    number = "12,a 12,b 12,c 12,d 12,"
+    (tmp_path / "text.txt").write_text("\n".join([*texts, number] * 9))
+    tokenizer = learn_unigram([str(tmp_path / "text.txt")], 200, lower_case=lower_case,
+                              strip_accents=strip_accents, progress=False)
+    source.mkdir()
+    tokenizer.save(str(source))
+    write_tokenizer(str(source), str(folder), "AlbertTokenizer", 64)
+    library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert [each.ids for each in library.encode_batch(texts)] == tokenizer.encode(texts)
+    back = load_tokenizer(str(folder))
+    assert repr(back) == repr(tokenizer)
+    # ALBERT's rule for commas is ours alone.
+    assert "▁12," in tokenizer.vocabulary.tokens
+    assert back.encode([*texts, number]) == tokenizer.encode([*texts, number])
+    assert library.encode(number).ids != tokenizer.encode(number)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {name: value for name, value in config.items() if name != "normalization"}))
+    assert load_tokenizer(str(folder)).encode(number) == library.encode(number).ids
+
+
 def test_rare_syllables_are_left_out_where_accents_are_removed(tmp_path):
     """That takes them apart into a few jamo, which are frequent."""
     rare = "".join(map(chr, range(0xAC00, 0xAC00 + 200)))
@@ -132,6 +160,9 @@ def test_too_little_to_learn_from(tmp_path):
             learn([str(path)], 300, progress=False)
         with pytest.raises(UsageError, match="vocab_size=15; expected at least"):
             learn([str(path)], 15, progress=False)
+    path.write_text("abcdefg 가나다라마바사\n" * 9)
+    with pytest.raises(BertTfError, match="only the 5 most .* --vocab_size 16; try a larger"):
+        learn_unigram([str(path)], 16, progress=False)
     path.write_text("\n \n")
     for learn in (learn_byte_pair, learn_unigram):
         with pytest.raises(BertTfError, match="holds no text|occurs 2 times"):

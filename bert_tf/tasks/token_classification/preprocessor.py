@@ -60,7 +60,7 @@ class WordPreprocessor(Preprocessor):
         if len(texts) > 1:
             raise UsageError(explain("a pair of texts to tag", "single texts"))
         units = split_units(texts[0], self.unit, breaks)
-        pieces = self._pieces(units)
+        pieces = self.pieces(units)
         kept = pieces.row_lengths() > 0
         unit_rows = tf.boolean_mask(units.starts.value_rowids(), kept)
 
@@ -88,8 +88,8 @@ class WordPreprocessor(Preprocessor):
                 "unit_places": tf.stack([window, int(self.tokenizer.vocabulary.initial_token)
                                          + position - number * self.stride], axis=1)}
 
-    def _pieces(self, units):
-        """Return RaggedTensor int32 `[all units, (pieces)]`."""
+    def pieces(self, units):
+        """Return the pieces of each of `Units`: RaggedTensor int32 `[all units, (pieces)]`."""
         if self._characters is not None:
             return self._characters(units.text, units.inside)
         # Byte-level BPE has the blank before a word as a part of it; others overlook it.
