@@ -16,6 +16,7 @@ _CHOICES = {
     "attention": ("bidirectional", "causal"),
     "position_embedding": ("learned", "sinusoidal", "none"),
     "relative_position": ("none", "bias", "disentangled", "rotary"),
+    "pos_att_type": ("c2p|p2c", "c2p", "p2c"),
     "norm": ("layer_norm", "rms_norm", "rms_norm_plus_one"),
     "norm_position": ("post", "pre", "both"),
     "feed_forward": ("dense", "conv", "gated"),
@@ -84,6 +85,11 @@ class ModelConfig(Config):
     relative_position: str = "none"  # in the scores: "bias", "disentangled" or "rotary"
     position_buckets: int = 0  # of distances: of "bias" in all, of "disentangled" on either side
     max_relative_position: int = 0  # distance at which the last bucket begins
+    pos_att_type: str = "c2p|p2c"  # of "disentangled": whether content says of positions (c2p),
+    #     positions of content (p2c), or both
+    share_att_key: bool = True  # of "disentangled": distances have the keys and queries of the
+    #     tokens, and buckets that grow, of a table with LayerNorm; False: projections of each
+    #     layer's own, and a row each up to position_buckets
     rotary_base: float = 10000.0  # of layers that see the whole sequence
     local_rotary_base: float = 10000.0  # of layers that see a window
     rotary_factor: float = 1.0  # by which positions are divided before they turn anything
@@ -98,6 +104,7 @@ class ModelConfig(Config):
     embedding_norm: bool = True  # whether what enters the first layer is normalized
     use_bias: bool = True  # of dense layers and LayerNorms within the encoder, and of heads
     dense_bias: bool = True  # of the dense layers of blocks; with use_bias=False there is none
+    key_bias: bool = True  # of the one of keys, likewise
     intermediate_bias: bool = True  # of the one of the feed-forward layer, likewise
     feed_forward: str = "dense"  # "conv": of conv_kernel_size positions; "gated": act(x W) * (x V)
     conv_kernel_size: int = 1  # odd
@@ -218,7 +225,7 @@ class ModelConfig(Config):
         if exact is not None and exact < 1:
             raise UsageError(explain(f"position_buckets={self.position_buckets} with {kind}",
                                      "at least 4"))
-        if exact is not None and self.max_relative_position < exact + 2:
+        if exact is not None and self.share_att_key and self.max_relative_position < exact + 2:
             raise UsageError(explain(
                 f"max_relative_position={self.max_relative_position} with "
                 f"position_buckets={self.position_buckets}", f"at least {exact + 2}"))

@@ -13,6 +13,9 @@ _LIKE_LLAMA = {"hidden_act": "silu", "layer_norm_eps": 1e-6, "type_vocab_size": 
                "norm_position": "pre", "query_key_norm": True, "embedding_norm": False,
                "dense_bias": False, "feed_forward": "gated", "masked_lm_head": "tied",
                "pooling": "last", "label_head": "no_bias"}
+_DEBERTA = {"hidden_act": "gelu", "layer_norm_eps": 1e-7, "type_vocab_size": 0,
+            "position_embedding": "none", "relative_position": "disentangled", "pooling": "first",
+            "label_head": "dense", "label_act": "gelu"}
 # What a configuration of a family has where it does not say otherwise.
 FAMILY_DEFAULTS = {
     "bert": {},
@@ -29,10 +32,10 @@ FAMILY_DEFAULTS = {
                    "pooling": "first", "label_head": "dense", "label_act": "relu"},
     "mpnet": {**_ROBERTA, "type_vocab_size": 0, "relative_position": "bias",
               "position_buckets": 32, "max_relative_position": 128},
-    "deberta": {"hidden_act": "gelu", "layer_norm_eps": 1e-7, "type_vocab_size": 0,
-                "position_embedding": "none", "relative_position": "disentangled",
-                "position_buckets": 256, "max_relative_position": 512, "pooling": "first",
-                "label_head": "dense", "label_act": "gelu"},
+    # He et al. 2021, "DeBERTa", section 3.1.
+    "deberta_v1": {**_DEBERTA, "position_buckets": 512, "share_att_key": False, "key_bias": False},
+    # Its version 3 (He et al. 2023), whose layers version 2 has, too.
+    "deberta": {**_DEBERTA, "position_buckets": 256, "max_relative_position": 512},
     "modernbert": {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 8192,
                    "type_vocab_size": 0, "hidden_dropout_prob": 0.0,
                    "attention_probs_dropout_prob": 0.0, "position_embedding": "none",

@@ -20,6 +20,7 @@ PRESETS = {
     "xlm_roberta": {"tiny": (2, 128), **_BASE_AND_LARGE},
     "camembert": {"tiny": (2, 128), **_BASE_AND_LARGE},
     "mpnet": {"tiny": (2, 128), "base": (12, 768)},
+    "deberta_v1": {"tiny": (2, 128), **_BASE_AND_LARGE, "xlarge": (48, 1024)},
     "deberta": {"tiny": (2, 128), "xsmall": (12, 384), "small": (6, 768), **_BASE_AND_LARGE},
     "modernbert": {**_SMALL_BERT, "base": (22, 768), "large": (28, 1024)},
     "nomic_bert": {"tiny": (2, 128), "base": (12, 768)},
@@ -37,7 +38,8 @@ SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes
 # Entries of the published vocabularies.
 VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478,
                "gpt2": 50257, "distilbert": 30522, "xlm_roberta": 250002, "camembert": 32005,
-               "mpnet": 30527, "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528,
+               "mpnet": 30527, "deberta_v1": 50265, "deberta": 128100, "modernbert": 50368,
+               "nomic_bert": 30528,
                "gte": 250048, "jina_embeddings_v3": 250002, "eurobert": 128256, "qwen3": 151669,
                "gemma3": 262144, "t5": 32128, "ultrabert": 32000}
 # Ids of their padding, where that is not 0.

@@ -22,6 +22,9 @@ KINDS = {"nomic_bert": ("NomicBert", "bert_st_mean", {"type_vocab_size": 2}),
              "rope_type": "linear", "rope_theta": 160000.0, "factor": 1.25}}),
          "eurobert": ("EuroBert", "modernbert_mlm", {"num_key_value_heads": 1, "rope_parameters": {
              "rope_type": "default", "rope_theta": 250000.0}}),
+         "deberta_v1": ("Deberta", "modernbert_mlm", {
+             "relative_attention": True, "pos_att_type": "c2p|p2c", "position_biased_input": False,
+             "max_relative_positions": 24}),
          "jina_embeddings_v3": ("JinaEmbeddingsV3", "xlm_roberta_mlm", {}),
          "ultrabert": ("Ultrabert", "modernbert_mlm", {
              "num_key_value_heads": 1, "sliding_window": 4, "prediction_head_size": 20})}

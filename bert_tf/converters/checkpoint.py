@@ -164,9 +164,15 @@ def _encoder(config, name):
         for part in ("query", "key", "value"):
             own = f"{block}/attention/self/{part}"
             shapes |= _dense(own, hidden, config.query_size if part == "query" else
-                             config.key_value_size, bias=bias)
+                             config.key_value_size,
+                             bias=bias and (config.key_bias or part != "key"))
             if config.query_key_norm and part != "value":
                 shapes |= _layer_norm(f"{own}/LayerNorm", config.head_size, has_beta)
+        if config.relative_position == "disentangled" and not config.share_att_key:
+            for term, part in (("c2p", "key"), ("p2c", "query")):
+                if term in config.pos_att_type:
+                    shapes |= _dense(f"{block}/attention/self/position_{part}", hidden, hidden,
+                                     bias=bias and part == "query")
         shapes |= _dense(f"{block}/attention/output/dense", config.query_size, hidden, bias=bias)
         shapes |= _dense(f"{block}/intermediate/dense", hidden, outer, kernel,
                          bias and config.intermediate_bias)
@@ -186,7 +192,8 @@ def _encoder(config, name):
     if config.relative_position == "disentangled":
         table = f"{name}/encoder/relative_embeddings"
         shapes[f"{table}/embeddings"] = (2 * buckets, hidden)
-        shapes |= _layer_norm(f"{table}/LayerNorm", hidden)
+        if config.share_att_key:
+            shapes |= _layer_norm(f"{table}/LayerNorm", hidden)
     return shapes
 
 

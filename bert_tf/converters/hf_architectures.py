@@ -1,6 +1,6 @@
 """What a `config.json` says of architectures beyond BERT's: keys, defaults, and what is refused."""
 
-from bert_tf.converters import hf_causal, hf_gpt, hf_t5, hf_ultrabert
+from bert_tf.converters import hf_causal, hf_deberta, hf_gpt, hf_t5, hf_ultrabert
 from bert_tf.converters.hf_causal import layer_types, read_period
 from bert_tf.converters.hf_rope import read_both, read_rope, write_both
 from bert_tf.errors import UsageError, check_choice, explain
@@ -12,11 +12,11 @@ _NAMED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads
 _COMMON = {**{key: key for key in _NAMED}, "padding_id": "pad_token_id"}
 KEYS_OF_BERT = {**_COMMON, "type_vocab_size": "type_vocab_size"}
 MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
-               "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert",
+               "mpnet": "mpnet", "modernbert": "modernbert",
                "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte",
                "jina_embeddings_v3": "jina_embeddings_v3", "eurobert": "eurobert",
                **hf_gpt.MODEL_TYPES, **hf_causal.MODEL_TYPES, **hf_t5.MODEL_TYPES,
-               **hf_ultrabert.MODEL_TYPES}
+               **hf_ultrabert.MODEL_TYPES, **hf_deberta.MODEL_TYPES}
 # Our field -> their key.
 KEYS = {
     "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
@@ -28,11 +28,6 @@ KEYS = {
                    "max_position_embeddings": "max_position_embeddings",
                    "initializer_range": "initializer_range", "padding_id": "pad_token_id"},
     "mpnet": {**_COMMON, "position_buckets": "relative_attention_num_buckets"},
-    "deberta": {**KEYS_OF_BERT,
-                "position_buckets": "position_buckets",
-                "max_relative_position": "max_relative_positions",
-                "first_conv_kernel_size": "conv_kernel_size", "first_conv_act": "conv_act",
-                "label_act": "pooler_hidden_act"},
     "modernbert": {**{key: key for key in _NAMED[:5]}, "hidden_act": "hidden_activation",
                    "hidden_dropout_prob": "mlp_dropout",
                    "attention_probs_dropout_prob": "attention_dropout",
@@ -52,7 +47,7 @@ KEYS = {
                  "initializer_range": "initializer_range", "layer_norm_eps": "rms_norm_eps",
                  "padding_id": "pad_token_id", "rotary_base": "rope_theta",
                  "pooling": "classifier_pooling"},
-    **hf_gpt.KEYS, **hf_causal.KEYS, **hf_t5.KEYS, **hf_ultrabert.KEYS,
+    **hf_gpt.KEYS, **hf_causal.KEYS, **hf_t5.KEYS, **hf_ultrabert.KEYS, **hf_deberta.KEYS,
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -69,13 +64,6 @@ DEFAULTS = {
                    "initializer_range": 0.02, "pad_token_id": 0},
     "mpnet": {**_BASE, "vocab_size": 30527, "pad_token_id": 1,
               "relative_attention_num_buckets": 32},
-    "deberta": {**_BASE, "vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24,
-                "num_attention_heads": 24, "intermediate_size": 6144, "layer_norm_eps": 1e-7,
-                "type_vocab_size": 0, "pad_token_id": 0, "position_buckets": -1,
-                "max_relative_positions": -1, "pos_att_type": "", "share_att_key": False,
-                "relative_attention": False, "norm_rel_ebd": "none", "conv_kernel_size": 0,
-                "conv_act": "tanh",
-                "position_biased_input": True, "pooler_hidden_act": "gelu", "legacy": True},
     "modernbert": {"vocab_size": 50368, "hidden_size": 768, "num_hidden_layers": 22,
                    "num_attention_heads": 12, "intermediate_size": 1152,
                    "hidden_activation": "gelu", "mlp_dropout": 0.0, "attention_dropout": 0.0,
@@ -101,13 +89,12 @@ DEFAULTS = {
                  "max_position_embeddings": 8192, "initializer_range": 0.02, "rms_norm_eps": 1e-5,
                  "pad_token_id": 128001, "rope_theta": 10000.0, "classifier_pooling": "late"},
     **hf_gpt.DEFAULTS, **hf_causal.DEFAULTS, **hf_t5.DEFAULTS, **hf_ultrabert.DEFAULTS,
+    **hf_deberta.DEFAULTS,
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
     # Their code has these two numbers whatever a file says.
     "mpnet": {"pad_token_id": 1, "relative_attention_num_buckets": 32},
-    "deberta": {"relative_attention": True, "share_att_key": True, "norm_rel_ebd": "layer_norm",
-                "position_biased_input": False, "conv_groups": 1, "legacy": True},
     "modernbert": {"attention_bias": False, "mlp_bias": False, "norm_bias": False,
                    "classifier_bias": False, "decoder_bias": True, "embedding_dropout": 0.0,
                    "tie_word_embeddings": True},
@@ -124,7 +111,7 @@ ONLY = {
             "tie_word_embeddings": True},
     "eurobert": {"attention_bias": False, "mlp_bias": False, "rope_scaling": None,
                  "tie_word_embeddings": False},
-    **hf_gpt.ONLY, **hf_causal.ONLY, **hf_ultrabert.ONLY,
+    **hf_gpt.ONLY, **hf_causal.ONLY, **hf_ultrabert.ONLY, **hf_deberta.ONLY,
 }
 # What such files call the keys, beside today's names or instead of them: NomicBERT's as GPT-2 does.
 _OLD_NAMES = {"eurobert": {"clf_pooling": "classifier_pooling"}, "nomic_bert": {
@@ -137,13 +124,12 @@ _GATED = {"swiglu": "silu", "geglu": "gelu"}
 
 
 _OF_MASKED_LM = ("tie_word_embeddings", "decoder_bias")  # of no matter to other models
-_EQUAL = {"deberta": ("pooler_hidden_size", "embedding_size")}  # those of hidden_size
 # The last ones tell how code of their own computes, and of experts.
 _OF_NOMIC = """head_dim max_trained_positions pad_vocab_size_multiple auto_map dense_seq_output
     fused_bias_fc fused_dropout_add_ln use_xentropy reorder_and_upcast_attn add_pooling_layer
     moe_every_n_layers moe_impl moe_normalize_expert_weights moe_resid_pdrop moe_top_k
     expert_choice_router ffn_div num_shared_experts router_aux_loss_coef"""
-_FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.split()),
+_FURTHER = {"nomic_bert": tuple(_OF_NOMIC.split()),
             # What a table begins as, which is in the file as it became.
             "distilbert": ("sinusoidal_pos_embds",),
             "electra": ("generator_size",),  # of the model that it was trained with
@@ -153,7 +139,8 @@ _FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.s
             # How its dense layers were once computed in parts; a dropout that there is none of.
             "eurobert": ("auto_map", "head_dim", "hidden_dropout", "pretraining_tp", "bos_token",
                          "eos_token", "pad_token", "mask_token"),
-            **hf_gpt.FURTHER, **hf_causal.FURTHER, **hf_t5.FURTHER, **hf_ultrabert.FURTHER}
+            **hf_gpt.FURTHER, **hf_causal.FURTHER, **hf_t5.FURTHER, **hf_ultrabert.FURTHER,
+            **hf_deberta.FURTHER}
 _ROPE_KEYS = ("global_rope_theta", "local_rope_theta")  # of ModernBERT
 # Families that take null for any token, since no position counts from it; their default may lie
 # beyond the vocabulary.
@@ -162,7 +149,7 @@ ANY_PADDING = ("modernbert", "eurobert", "ultrabert")
 
 def known(family):
     """Keys that `read` looks at, or passes, beside those of `KEYS`."""
-    return (*ONLY.get(family, ()), *_EQUAL.get(family, ()), *_FURTHER.get(family, ()))
+    return (*ONLY.get(family, ()), *_FURTHER.get(family, ()))
 
 
 def renamed(family, values):
@@ -211,20 +198,8 @@ def read(family, stated, source, masked_lm):
 
 
 def _read_deberta(stated, source):
-    types = stated["pos_att_type"]
-    types = types.split("|") if isinstance(types, str) else types
-    if not isinstance(types, list) or sorted(map(str, types)) != ["c2p", "p2c"]:
-        raise UsageError(explain(f"{source}: pos_att_type={stated['pos_att_type']!r}",
-                                 "['p2c', 'c2p']"))
-    for key in _EQUAL["deberta"]:
-        if stated.get(key, stated["hidden_size"]) != stated["hidden_size"]:
-            raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
-                                     f"that of hidden_size, {stated['hidden_size']!r}"))
     _check_head_size("attention_head_size", stated, source)
-    farthest = stated["max_relative_positions"]
-    if isinstance(farthest, int) and farthest < 1:
-        farthest = stated["max_position_embeddings"]
-    return {**stated, "max_relative_positions": farthest}
+    return hf_deberta.read(stated, source)
 
 
 def _check_head_size(key, stated, source):
@@ -270,8 +245,6 @@ def written(family, values):
     """`values` of a file, and what it must say besides."""
     own_code = family in ("nomic_bert", "gte")  # whose keys of old files transformers has none of
     further = {} if own_code else dict(ONLY.get(family, {}))
-    if family == "deberta":
-        further |= {"pos_att_type": ["p2c", "c2p"], "pooler_hidden_size": values["hidden_size"]}
     if family in POOLINGS:
         pooling, names = values["classifier_pooling"], POOLINGS[family]
         if pooling not in names.values():
@@ -286,6 +259,8 @@ def written(family, values):
         further["rope_parameters"] = write_both(values, _ROPE_KEYS)
     if family in hf_t5.KEYS:
         return hf_t5.written(values)
+    if family in hf_deberta.KEYS:
+        return hf_deberta.written(family, values)
     if family in hf_ultrabert.KEYS:
         return {**hf_ultrabert.written(values), **further}
     if family in hf_gpt.KEYS:
@@ -302,7 +277,7 @@ def written(family, values):
     return {**values, **{key: value for key, value in further.items() if value is not None}}
 
 
-_READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert,
+_READERS = {"deberta_v1": _read_deberta, "deberta": _read_deberta, "modernbert": _read_modernbert,
             "nomic_bert": _read_rotary, "eurobert": _read_rotary,
             "jina_embeddings_v3": _read_rotary, "gte": _read_gte,
             "gpt": hf_gpt.read, "gpt2": hf_gpt.read, "qwen3": hf_causal.read_qwen3,

@@ -57,6 +57,7 @@ MODELS = {
     "gpt2": _left_to_right("GPT2LMHeadModel", "GPT2ForSequenceClassification", "GPT2Model"),
     "distilbert": _classes("DistilBert", ("vocab_transform.",)),
     "mpnet": _classes("MPNet", ("lm_head.",)),
+    "deberta_v1": _classes("Deberta", ("cls.predictions.",)),
     "deberta": _classes("DebertaV2", ("cls.predictions.",)),
     "modernbert": _classes("ModernBert", ("head.", "decoder."), "classifier."),
     # There is no class for questions; the classes of "New" are of files that came with their code.

@@ -10,7 +10,14 @@ from bert_tf.converters.hf_rows import (
     like_llama,
     stacked,
 )
-from bert_tf.converters.name_table import EXCHANGED, HALVES, SIDE_BY_SIDE, Row, with_first_row
+from bert_tf.converters.name_table import (
+    EXCHANGED,
+    HALVES,
+    SIDE_BY_SIDE,
+    Row,
+    by_head,
+    with_first_row,
+)
 
 _OWN_DENSE = label_heads("classifier.dense", "classifier.out_proj")
 _EMBEDDINGS = (
@@ -35,8 +42,13 @@ _ENCODER = (
 
 def _of_roberta(family):
     """RoBERTa's rows for a `family` whose files have RoBERTa's names."""
-    return tuple(Row(row.ours.replace("{F}", family), row.theirs.replace("{F}", "roberta"),
-                     row.layout) for row in (*_ENCODER, *_LM_HEAD, *_OWN_DENSE))
+    return _named((*_ENCODER, *_LM_HEAD, *_OWN_DENSE), family, "roberta")
+
+
+def _named(rows, family, theirs):
+    """`rows` for a `family` that is called otherwise in its files."""
+    return tuple(Row(row.ours.replace("{F}", family), row.theirs.replace("{F}", theirs), row.layout)
+                 for row in rows)
 
 
 _JINA = "jina_embeddings_v3"
@@ -78,6 +90,11 @@ _LM_HEAD = (
     *layer_norm(f"{_TRANSFORM}/LayerNorm", "lm_head.layer_norm"),
     Row("cls/predictions/output_bias", "lm_head.bias"),
 )
+# A block's names in DeBERTa.
+_LIKE_BERT = {"attention/output/dense": "attention.output.dense",
+              "intermediate/dense": "intermediate.dense", "output/dense": "output.dense"}
+_NORMS_OF_BERT = {"attention/output": "attention.output.LayerNorm", "output": "output.LayerNorm"}
+_V1, _THEIR_V1 = "deberta_v1", "deberta.encoder.layer.{i}"
 _GROUP = "albert/encoder/group_{i}"
 _THEIR_GROUP = "albert.encoder.albert_layer_groups.{i}.albert_layers.0"
 ROWS = {
@@ -153,6 +170,20 @@ ROWS = {
         *_LM_HEAD,
         *_OWN_DENSE,
     ),
+    _V1: (
+        *_named(_EMBEDDINGS, _V1, "deberta"),
+        Row(f"{_V1}/encoder/relative_embeddings/embeddings",
+            "deberta.encoder.rel_embeddings.weight"),
+        *(Row(f"{_V1}/encoder/layer_{{i}}/attention/self/{ours}/bias",
+              f"{_THEIR_V1}.attention.self.{theirs}")
+          for ours, theirs in (("query", "q_bias"), ("value", "v_bias"))),
+        *in_block(_V1, _THEIR_V1,
+                  {"attention/self/position_key": "attention.self.pos_proj",
+                   "attention/self/position_query": "attention.self.pos_q_proj", **_LIKE_BERT},
+                  _NORMS_OF_BERT),
+        *_BERT_HEAD,
+        *label_heads("pooler.dense"),
+    ),
     "deberta": (
         *_EMBEDDINGS,
         Row("deberta/encoder/relative_embeddings/embeddings",
@@ -161,11 +192,7 @@ ROWS = {
         *dense("deberta/encoder/conv/conv", "deberta.encoder.conv.conv"),
         *layer_norm("deberta/encoder/conv/LayerNorm", "deberta.encoder.conv.LayerNorm"),
         *in_block("deberta", "deberta.encoder.layer.{i}",
-                  {"attention/self/{Q}": "attention.self.{Q}_proj",
-                   "attention/output/dense": "attention.output.dense",
-                   "intermediate/dense": "intermediate.dense", "output/dense": "output.dense"},
-                  {"attention/output": "attention.output.LayerNorm",
-                   "output": "output.LayerNorm"}),
+                  {"attention/self/{Q}": "attention.self.{Q}_proj", **_LIKE_BERT}, _NORMS_OF_BERT),
         *_BERT_HEAD,
         *label_heads("pooler.dense"),
     ),
@@ -257,13 +284,16 @@ _GATED_T5 = (Row("t5/encoder/layer_{i}/intermediate/dense/kernel",
                   f"{_T5_BLOCK}.1.DenseReluDense.wi_1.weight"), HALVES), *_T5)
 # Their base model's prefix, which a file of the bare model lacks.
 PREFIXES = {family: f"{family}." for family in ROWS} | {
-    **dict.fromkeys(("gpt", "gpt2", "t5"), "transformer."),
+    **dict.fromkeys(("gpt", "gpt2", "t5"), "transformer."), _V1: "deberta.",
     **dict.fromkeys(("xlm_roberta", "camembert", _JINA), "roberta."),
     **dict.fromkeys(("modernbert", "eurobert", "qwen3", "gemma3"), "model.")}
 
 
 def rows_of(config):
     """The table of a `ModelConfig`."""
+    if config.family == _V1:
+        return (stacked(_V1, f"{_THEIR_V1}.attention.self.in_proj.weight",
+                        layout=by_head(config.num_attention_heads)), *ROWS[_V1])
     gated = config.family == "t5" and config.feed_forward == "gated"
     return _GATED_T5 if gated else ROWS[config.family]
 

@@ -15,6 +15,7 @@ from bert_tf.converters import (
     hf_bert,
     hf_causal,
     hf_config,
+    hf_deberta,
     hf_reading,
     peft_adapter,
     prompted_pairs,
@@ -43,6 +44,8 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "distilbert": "DistilBertTokenizer",
                "xlm_roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
                "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
+               # The class of version 1 puts two separators between segments in transformers 5.
+               "deberta_v1": "PreTrainedTokenizerFast",
                "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer",
                "gte": "XLMRobertaTokenizer", "jina_embeddings_v3": "XLMRobertaTokenizer",
                "eurobert": "PreTrainedTokenizerFast",
@@ -136,8 +139,9 @@ def _read_model(folder, task=None, further=()):
     classes = READ_ONLY.get(values["model_type"], MODELS[family])
     _refuse_other_pickles(model)
     heads = () if task is None else [f"{head}*" for row in classes for head in row[2]]
-    tensors, dropped = usual_names(weight_files.read_folder(model), family, model,
-                                   hf_causal.ties(family, values), heads)
+    tensors, dropped = usual_names(
+        hf_deberta.with_usual_head(weight_files.read_folder(model), values), family, model,
+        hf_causal.ties(family, values), heads)
     if adapter:
         task = task or peft_adapter.task_of(adapter, classes) or _judge_task(
             values, classes, tensors, source)
@@ -155,7 +159,7 @@ def _read_model(folder, task=None, further=()):
     config = hf_config.read_config(values, source, pooled, task == MASKED_LM)
     if own_head:
         config = config.replace(label_head="dense", label_act=config.hidden_act)
-    unread = [*heads, *further, *([] if pooled else [f"{pooler}*"]),
+    unread = [*heads, *further, *hf_deberta.unread(values), *([] if pooled else [f"{pooler}*"]),
               *([TASK_TYPES] if values["model_type"] == "ernie" else [])]
     ours, left = to_ours(rows_read(config, values, tensors), tensors,
                          parameter_shapes(config, task), folder, unread)

@@ -24,7 +24,7 @@ _TIED = {
     "xlm_roberta": _tied_decoder("lm_head", "roberta"),
     "camembert": _tied_decoder("lm_head", "roberta"),
     "mpnet": _tied_decoder("lm_head", "mpnet"),
-    "deberta": _tied_decoder("cls.predictions", "deberta"),
+    **dict.fromkeys(("deberta", "deberta_v1"), _tied_decoder("cls.predictions", "deberta")),
     "distilbert": {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
     "modernbert": {"decoder.weight": "model.embeddings.tok_embeddings.weight"},
     "electra": {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
@@ -45,9 +45,9 @@ _TIED = {
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
             "transformer.h.*.attn.masked_bias", "*.inv_freq", "*.cos_cached", "*.sin_cached")
 # What encoders are read without: T5's decoder, and heads that DeBERTa was trained with.
-_OTHER_PARTS = {"t5": ("decoder.*", "lm_head.weight"),
-                "deberta": ("lm_predictions.*", "mask_predictions.*",
-                            "*.word_embeddings._weight")}
+_OF_DEBERTA = ("lm_predictions.*", "mask_predictions.*", "*.word_embeddings._weight")
+_OTHER_PARTS = {"t5": ("decoder.*", "lm_head.weight"), "deberta": _OF_DEBERTA,
+                "deberta_v1": _OF_DEBERTA}
 
 
 def are_bare(names, family):

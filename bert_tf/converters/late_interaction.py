@@ -129,7 +129,7 @@ def check_expansion(config, task, source):
     least, reach = task["expansion"], config.local_attention // 2
     if not least or task["attends_expansion"]:
         return
-    if config.family == "deberta":
+    if config.family in ("deberta", "deberta_v1"):
         raise UsageError(explain(f"{source}: query_expansion.attend=false of a DeBERTa, which "
                                  "gives such tokens no embedding", "true"))
     if reach and least - 2 > reach:

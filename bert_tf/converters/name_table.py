@@ -61,6 +61,19 @@ STACKED = Layout(
     lambda arrays: [np.concatenate([array.T for array in arrays])],
     lambda arrays, shapes: [part.T for part in
                             np.split(arrays[0], np.cumsum([s[1] for s in shapes])[:-1])])
+
+
+def by_head(parts):
+    """Several of PyTorch's Linears, of each of N = `parts` heads those of one after the other
+    (query, key and value of DeBERTa's in_proj)."""
+    return Layout(
+        STACKED.shapes,
+        lambda arrays: [np.stack([array.T.reshape(parts, -1, len(array)) for array in arrays], 1)
+                        .reshape(-1, len(arrays[0]))],
+        lambda arrays, shapes: [part.reshape(-1, arrays[0].shape[1]).T for part in np.moveaxis(
+            arrays[0].reshape(parts, len(shapes), -1, arrays[0].shape[1]), 1, 0)])
+
+
 # One of ours whose halves, side by side, are two of PyTorch's Linears (gated feed-forward).
 HALVES = Layout(
     lambda shapes: [(shapes[0][1] // 2, shapes[0][0])] * 2,

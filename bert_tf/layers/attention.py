@@ -44,6 +44,9 @@ class SelfAttention(Layer):
             window are computed block by block, but where probabilities are asked for.
         rotary_base, rotary_factor: turn queries and keys by their positions, see `rotated`; a base
             of 0 does not.
+        key_bias: whether the one of keys has one where the others do.
+        position_terms: of `RelativeEmbeddings`, those that have dense layers of their own here:
+            `position_key` without a bias for "c2p", `position_query` for "p2c".
         score_terms: of how many products a score is the sum.
         num_key_value_heads: heads of keys and values, a divisor of `num_attention_heads`; 0 for as
             many.
@@ -61,7 +64,7 @@ class SelfAttention(Layer):
     def __init__(self, hidden_size, num_attention_heads, dropout=0.0, initializer_range=0.02,
                  seed=None, use_bias=True, window=0, rotary_base=0.0, score_terms=1,
                  rotary_factor=1.0, num_key_value_heads=0, head_size=0, score_size=0,
-                 query_key_norm=None, **kwargs):
+                 query_key_norm=None, key_bias=True, position_terms=(), **kwargs):
         super().__init__(**kwargs)
         if hidden_size % num_attention_heads and not head_size:
             raise UsageError(explain(f"hidden_size={hidden_size}",
@@ -77,11 +80,14 @@ class SelfAttention(Layer):
         self.initializer_range = initializer_range
         self.seed = seed
         key_value_size = self.head_size * self.num_key_value_heads
-        self.query, self.key, self.value = (
-            Dense(width, initializer_range, seed, use_bias=use_bias, name=name,
-                  dtype=self.dtype_policy)
-            for name, width in (("query", self.query_size), ("key", key_value_size),
-                                ("value", key_value_size)))
+        self.query, self.key, self.value, self.position_key, self.position_query = (
+            Dense(width, initializer_range, seed, use_bias=use_bias and has_bias, name=name,
+                  dtype=self.dtype_policy) if there else None
+            for name, width, has_bias, there in (
+                ("query", self.query_size, True, True), ("key", key_value_size, key_bias, True),
+                ("value", key_value_size, True, True),
+                ("position_key", self.query_size, False, "c2p" in position_terms),
+                ("position_query", self.query_size, True, "p2c" in position_terms)))
         self.query_norm = self.key_norm = None
         if query_key_norm is not None:
             self.query_norm, self.key_norm = (
@@ -94,9 +100,10 @@ class SelfAttention(Layer):
         return self.head_size * self.num_attention_heads
 
     def build(self, hidden_shape, adder_shape=None):
-        """Create the three dense layers, and the norms."""
-        for layer in (self.query, self.key, self.value):
-            layer.build(hidden_shape)
+        """Create the dense layers, and the norms."""
+        for layer in (self.query, self.key, self.value, self.position_key, self.position_query):
+            if layer is not None:
+                layer.build(hidden_shape)
         for dense, norm in ((self.query, self.query_norm), (self.key, self.key_norm)):
             if norm is not None:
                 with keras.name_scope(dense.name):

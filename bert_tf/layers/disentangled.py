@@ -16,12 +16,14 @@ from bert_tf.layers.layer_norm import LayerNorm
 class RelativeEmbeddings(Layer):
     """Embeddings of distances, for what content says of positions and positions of content.
 
-    With `d = from - to`, `E[d]` the normalized embedding of its bucket, and a layer's own query and
-    key projections (shared with the content, as in DeBERTa version 3; paper, appendix A.1),
+    With `d = from - to`, `E[d]` the normalized embedding of its bucket, and a layer's query and key
+    projections (shared with the content, as in DeBERTa version 3; paper, appendix A.1),
 
         scores += query · key(E[d]) + key · query(E[d])
 
-    of which the paper's equation 4 divides all three terms by `√(3 head_size)`.
+    of which the paper's equation 4 divides all three terms by `√(3 head_size)`. Where nothing is
+    shared, as in version 1, `E[d]` is the row of the distance itself, those beyond the table having
+    its last one, and the projections are `position_key` and `position_query` of the attention.
 
     Call: `of_layout(layout)` -> a function of `(attention, query, key)` that gives what is added to
     the scores of each rectangle: a list of `[rows, heads, from, to]` in the compute type.
@@ -29,20 +31,25 @@ class RelativeEmbeddings(Layer):
     Args:
         hidden_size: width of the embeddings.
         position_buckets: buckets on either side of distance 0.
-        max_relative_position: distance whose bucket is the last one.
+        max_relative_position: distance whose bucket is the last one, where `shared`.
+        terms: "c2p" for the first product, "p2c" for the second, or both.
+        shared: whether projections are shared with the content.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
     """
 
     def __init__(self, hidden_size, position_buckets=256, max_relative_position=512,
-                 layer_norm_eps=1e-7, initializer_range=0.02, seed=None, **kwargs):
+                 layer_norm_eps=1e-7, initializer_range=0.02, seed=None, terms=("c2p", "p2c"),
+                 shared=True, **kwargs):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.position_buckets = position_buckets
         self.max_relative_position = max_relative_position
         self.initializer_range = initializer_range
         self.seed = seed
-        self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
+        self.terms, self.shared, self.layer_norm = terms, shared, None
+        if shared:
+            self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         """Create `embeddings [2 buckets, hidden]`, the row of distance 0 in the middle."""
@@ -51,7 +58,8 @@ class RelativeEmbeddings(Layer):
             initializer=truncated_normal(self.initializer_range, self.seed,
                                          f"{self.path}/embeddings"),
             autocast=False, dtype="float32")
-        self.layer_norm.build((None, self.hidden_size))
+        if self.shared:
+            self.layer_norm.build((None, self.hidden_size))
 
     def of_layout(self, layout):
         """What the layers share of a batch: the embeddings of distances that there are."""
@@ -60,21 +68,31 @@ class RelativeEmbeddings(Layer):
         smaller = min if isinstance(widest, int) else tf.minimum
         # Where the logarithm grows slowly, a bucket is no farther from the middle than the
         # distance from 0.
-        slow = self.max_relative_position >= 2 * buckets
+        slow = not self.shared or self.max_relative_position >= 2 * buckets
         reach = smaller(buckets, widest - 1) if slow else buckets
         table = tf.convert_to_tensor(self.embeddings)[buckets - reach:buckets + reach + 1]
-        table = tf.cast(self.layer_norm(table), self.compute_dtype)
+        table = tf.cast(self.layer_norm(table) if self.shared else table, self.compute_dtype)
         # A rectangle's distances, from that of its last position to its first one down.
-        rows = [tf.clip_by_value(reach + log_bucket(
-            tf.range(width - 1, -width, -1), buckets, self.max_relative_position),
-            0, buckets + reach - 1) for width in widths]
+        rows = [tf.clip_by_value(reach + self._bucket(tf.range(width - 1, -width, -1)), 0,
+                                 buckets + reach - 1) for width in widths]
 
         def scores(attention, query, key):
-            keys = _projected(attention.key(table), rows, query)
-            queries = _projected(attention.scaled(attention.query(table)), rows, query)
-            return [_scores(*each) for each in zip(query, key, keys, queries, strict=True)]
+            found = []
+            if "c2p" in self.terms:
+                dense = attention.key if self.shared else attention.position_key
+                found.append(map(_content_to_position, query,
+                                 _projected(dense(table), rows, query)))
+            if "p2c" in self.terms:
+                dense = attention.query if self.shared else attention.position_query
+                found.append(map(_position_to_content, key,
+                                 _projected(attention.scaled(dense(table)), rows, query)))
+            return [sum(each[1:], each[0]) for each in zip(*found, strict=True)]
 
         return scores
+
+    def _bucket(self, distance):
+        return log_bucket(distance, self.position_buckets,
+                          self.max_relative_position) if self.shared else distance
 
 
 def log_bucket(distance, buckets, max_distance):
@@ -96,13 +114,16 @@ def _projected(table, rows, like):
             for each, heads in zip(rows, like, strict=True)]
 
 
-def _scores(query, key, position_key, position_query):
-    """`[b, N, S, H]` twice, `[N, 2 S - 1, H]` twice -> `[b, N, F, T]`."""
-    # Query f is at distance f - t of key t, which stands in column t - f + S - 1; to key t query f
-    # is in column f - t + S - 1 of the same order turned round.
-    content_to_position = _shifted(_products(query, position_key))
-    position_to_content = _shifted(_products(key, position_query[:, ::-1]))
-    return content_to_position + tf.linalg.matrix_transpose(position_to_content)
+def _content_to_position(query, position_key):
+    """`[b, N, S, H]`, `[N, 2 S - 1, H]` -> `[b, N, F, T]`."""
+    # Query f is at distance f - t of key t, which stands in column t - f + S - 1.
+    return _shifted(_products(query, position_key))
+
+
+def _position_to_content(key, position_query):
+    """The same of keys and the queries of distances."""
+    # To key t query f is in column f - t + S - 1 of the same order turned round.
+    return tf.linalg.matrix_transpose(_shifted(_products(key, position_query[:, ::-1])))
 
 
 def _products(heads, positions):

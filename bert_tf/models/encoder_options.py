@@ -29,6 +29,7 @@ def encoder_options(config, of_all, common):
 def _layers(config):
     """What each layer of the stack has of its own: options of `TransformerBlock`."""
     rotary = config.relative_position == "rotary"
+    terms = config.pos_att_type.split("|") if config.relative_position == "disentangled" else []
     norm = {"norm": config.norm, "epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
     layers = []
     for layer in range(config.num_hidden_groups or config.num_hidden_layers):
@@ -43,7 +44,9 @@ def _layers(config):
                           "head_size": config.attention_head_size,
                           "score_size": config.score_size,
                           "query_key_norm": norm if config.query_key_norm else None,
-                          "score_terms": 3 if config.relative_position == "disentangled" else 1}})
+                          "key_bias": config.key_bias,
+                          "position_terms": () if config.share_att_key else terms,
+                          "score_terms": 1 + len(terms)}})
     return layers
 
 
@@ -53,7 +56,9 @@ def _relative(config, options):
                "max_relative_position": config.max_relative_position, **options}
     return {"bias": ("bias", {"num_attention_heads": config.num_attention_heads, **buckets}),
             "disentangled": ("disentangled", {"hidden_size": config.hidden_size,
-                                              "layer_norm_eps": config.layer_norm_eps, **buckets}),
+                                              "layer_norm_eps": config.layer_norm_eps,
+                                              "terms": config.pos_att_type.split("|"),
+                                              "shared": config.share_att_key, **buckets}),
             }.get(config.relative_position)
 
 

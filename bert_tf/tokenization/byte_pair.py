@@ -33,6 +33,7 @@ from bert_tf.tokenization.tokenizer_config import (
     read_vocabulary_options,
     vocabulary_options,
 )
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS as OF_BERT
 from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.tokenization.word_patterns import EXPRESSIONS, WordPattern
 
@@ -183,7 +184,7 @@ def read_options(path, tokens):
 
     Args:
         path: of the file, which may be missing.
-        tokens: the pieces beside it, by which GPT-2's are known.
+        tokens: the pieces beside it, by which GPT-2's and DeBERTa's are known.
 
     Raises:
         UsageError: a value of another form.
@@ -195,9 +196,17 @@ def read_options(path, tokens):
         check_boolean(value, name, path)
     options["pattern"] = check_choice(f"{path}: pattern", config.get("pattern", "gpt2"),
                                       EXPRESSIONS)
-    described = hf_options.special_names(config, path)
-    of_gpt2 = str(config.get("tokenizer_class")).startswith("GPT2") or (
-        SPECIAL_TOKENS[2] not in tokens and hf_options.END_OF_TEXT in tokens)
-    if of_gpt2 and "special_tokens" not in config:
-        described = hf_options.of_gpt2(config, path)
-    return {**options, **described, **read_vocabulary_options(config, path)}
+    return {**options, **_described(config, path, tokens), **read_vocabulary_options(config, path)}
+
+
+def _described(config, path, tokens):
+    """What a class of Hugging Face has of special tokens: arguments of `Vocabulary`."""
+    other = SPECIAL_TOKENS[2] not in tokens  # than RoBERTa's
+    name = hf_options.plain_name(hf_options.model_name(path, config))
+    if "special_tokens" not in config:
+        if name == "deberta" or not name and other and {*OF_BERT} <= {*tokens}:
+            return hf_options.of_deberta(config, path)
+        if str(config.get("tokenizer_class")).startswith("GPT2") or (
+                other and hf_options.END_OF_TEXT in tokens):
+            return hf_options.of_gpt2(config, path)
+    return hf_options.special_names(config, path)

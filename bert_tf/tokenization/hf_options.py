@@ -6,7 +6,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import tokenizer_config
 from bert_tf.tokenization.json_template import steps_of
-from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, AddedToken, default_added_tokens
 
 ROLES = tuple(f"{role}_token" for role in tokenizer_config.ROLES)
 # The names of tokenizers whose classes have other special tokens than BERT's.
@@ -22,7 +22,7 @@ _OF_CLASSES = (
     ("normalizer", "BertNormalizer", ("Bert", "DistilBert", "Electra", "MobileBert", "MPNet"),
      {"lowercase": ("do_lower_case", True), "strip_accents": ("strip_accents", None),
       "handle_chinese_chars": ("tokenize_chinese_chars", True)}),
-    ("pre_tokenizer", "ByteLevel", ("Bart", "GPT2", "Roberta"),
+    ("pre_tokenizer", "ByteLevel", ("Bart", "Deberta", "GPT2", "Roberta"),
      {"add_prefix_space": ("add_prefix_space", False)}))
 ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
                  for quote in ("``", "''")]
@@ -251,6 +251,13 @@ def of_gpt2(config, path):
     begins = config.get("add_bos_token") is True
     return {"special_tokens": (pad, unknown, begin, end, mask), "pair_separators": int(begins),
             "pair_types": False, "initial_token": begins, "final_separator": False}
+
+
+def of_deberta(config, path):
+    """The same of DeBERTa, version 1, whose tokens are called as BERT's. One separator stands
+    between segments, as its own code and transformers 4 have it; 5.24 puts two."""
+    return {"special_tokens": tuple(name or usual for name, usual in zip(
+        special_tokens(config, path), SPECIAL_TOKENS, strict=True)), "pair_separators": 1}
 
 
 def has_types(config):

@@ -31,7 +31,7 @@ TOKENIZERS = {
 _CLASSES = {
     tokenizer.Tokenizer: ("Bert", "DistilBert", "Electra", "MPNet"),
     sentence_piece.SentencePieceTokenizer: ("Albert", "Camembert", "DebertaV2", "T5", "XLMRoberta"),
-    byte_pair.BytePairTokenizer: ("GPT2", "Roberta")}
+    byte_pair.BytePairTokenizer: ("Deberta", "GPT2", "Roberta")}
 _ADDED = "added_tokens.json"  # older than the `added_tokens_decoder` of the configuration
 _NAMES = {*(name for names in TOKENIZERS for name in names), *classic_models.MODEL_NAMES}
 # Keys of a `tokenizer_config.json` that only ours have.

@@ -88,7 +88,7 @@ def test_served_and_fine_tuned(shared, name, tmp_path):
     ("deberta_v3_encoder", {"conv_kernel_size": 3, "conv_groups": 2}, "conv_groups=2; expected 1"),
     ("deberta_v3_encoder", {"conv_act": "mish"}, "conv_act='mish'"),
     ("deberta_v3_encoder", {"attention_head_size": 8}, "attention_head_size=8; expected hidden"),
-    ("deberta_v3_encoder", {"pos_att_type": "c2p"}, "pos_att_type='c2p'"),
+    ("deberta_v3_encoder", {"pos_att_type": "c2p|p2p"}, "pos_att_type='c2p|p2p'"),
     ("deberta_v3_encoder", {"share_att_key": False}, "share_att_key=False; expected True"),
     ("deberta_v3_encoder", {"position_biased_input": True}, "position_biased_input=True"),
     ("deberta_v3_encoder", {"position_buckets": -1}, "position_buckets=-1"),

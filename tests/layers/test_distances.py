@@ -74,12 +74,13 @@ def test_a_bias_for_each_head_and_distance(training):
     np.testing.assert_allclose(probs, special.softmax(scores, -1), atol=1e-5)
 
 
-@pytest.mark.parametrize(("buckets", "farthest", "training"), [
-    (4, 6, False), (4, 6, True), (12, 8, False)])
-def test_disentangled_scores(buckets, farthest, training):
+@pytest.mark.parametrize(("buckets", "farthest", "training", "terms"), [
+    (4, 6, False, ("c2p", "p2c")), (4, 6, True, ("c2p", "p2c")), (12, 8, False, ("c2p", "p2c")),
+    (4, 6, False, ("c2p",)), (4, 6, False, ("p2c",))])
+def test_disentangled_scores(buckets, farthest, training, terms):
     """Equation 4 of the DeBERTa paper, entry by entry."""
-    layer = attention(score_terms=3)
-    shared = RelativeEmbeddings(8, buckets, farthest, initializer_range=1.0, seed=3)
+    layer = attention(score_terms=1 + len(terms))
+    shared = RelativeEmbeddings(8, buckets, farthest, initializer_range=1.0, seed=3, terms=terms)
     shared.build()
     layout = Padded.of_mask(MASK, "float32")
     _, (probs,) = layer(layout.tokens(HIDDEN), layout=layout, relative=shared.of_layout(layout),
@@ -92,9 +93,12 @@ def test_disentangled_scores(buckets, farthest, training):
         for t in range(9):
             bucket = int(log_bucket(tf.constant(f - t), buckets, farthest))
             row = np.clip(buckets + bucket, 0, 2 * buckets - 1)
-            scores[:, :, f, t] += np.einsum("bnh,nh->bn", query[:, :, f], table_key[:, row])
-            scores[:, :, f, t] += np.einsum("bnh,nh->bn", key[:, :, t], table_query[:, row])
-    np.testing.assert_allclose(probs, special.softmax(scores / np.sqrt(3 * 4), -1), atol=1e-5)
+            if "c2p" in terms:
+                scores[:, :, f, t] += np.einsum("bnh,nh->bn", query[:, :, f], table_key[:, row])
+            if "p2c" in terms:
+                scores[:, :, f, t] += np.einsum("bnh,nh->bn", key[:, :, t], table_query[:, row])
+    scores /= np.sqrt((1 + len(terms)) * 4)
+    np.testing.assert_allclose(probs, special.softmax(scores, -1), atol=1e-5)
 
 
 def test_one_head_for_many_rows_has_a_gradient():

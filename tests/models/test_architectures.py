@@ -42,8 +42,8 @@ def losses(model, data, steps=2):
     pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("family", [
     "modernbert", *(pytest.param(family, marks=pytest.mark.long) for family in (
-        *LIKE_BERT, "mpnet", "deberta", "nomic_bert", "gte", "jina_embeddings_v3", "eurobert",
-        "ultrabert", "gemma3", "t5"))])
+        *LIKE_BERT, "mpnet", "deberta", "deberta_v1", "nomic_bert", "gte", "jina_embeddings_v3",
+        "eurobert", "ultrabert", "gemma3", "t5"))])
 def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
     """Every variable has a gradient."""
     config = tiny(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
@@ -61,7 +61,7 @@ def test_deberta_learns_to_tell_replaced_tokens():
     assert found[-1] < found[0]
 
 
-@pytest.mark.parametrize("family", families("bert", "albert", "deberta", "modernbert",
+@pytest.mark.parametrize("family", families("bert", "albert", "deberta", "deberta_v1", "modernbert",
                                              "nomic_bert", "gte", "jina_embeddings_v3", "eurobert",
                                              "ultrabert", "qwen3", "gemma3", "t5"))
 def test_a_checkpoints_names_and_shapes_are_the_models(family):
@@ -73,7 +73,7 @@ def test_a_checkpoints_names_and_shapes_are_the_models(family):
 
 @pytest.mark.parametrize("family", [
     "modernbert", *(pytest.param(family, marks=pytest.mark.long) for family in (
-        "mpnet", "deberta"))])
+        "mpnet", "deberta", "deberta_v1"))])
 def test_a_keras_file_gives_the_same(family, tmp_path):
     model = build_encoder(tiny(family), seed=1)
     model.save(str(tmp_path / "encoder.keras"))
@@ -84,7 +84,7 @@ def test_a_keras_file_gives_the_same(family, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", ["mpnet", "deberta", "modernbert"])
+@pytest.mark.parametrize("family", ["mpnet", "deberta", "deberta_v1", "modernbert"])
 def test_compiled_by_xla(family):
     model = build_encoder(tiny(family), seed=1)
     inputs = {name: tf.constant(value) for name, value in batch().items()}
@@ -128,6 +128,8 @@ def test_probabilities_and_blocks_agree():
       "max_relative_position": 6}, "attention_head_size=6 with relative_position='disentangled'"),
     ({"query_key_norm": True, "relative_position": "disentangled", "position_buckets": 4,
       "max_relative_position": 6}, "query_key_norm=True with relative_position='disentangled'"),
+    ({"pos_att_type": "p2p"}, "pos_att_type='p2p'; expected one of c2p|p2c, c2p, p2c"),
+    ({"relative_position": "disentangled", "share_att_key": False}, "position_buckets=0 with"),
     ({"attention_head_size": -1}, "attention_head_size=-1; expected at least 0"),
     ({"relative_position": "rotary", "attention_head_size": 5}, "heads of 5; expected an even"),
     ({"first_global_layer": 1}, "first_global_layer=1; expected 0 to global_attention_every - 1"),

@@ -112,6 +112,7 @@ def test_sizes_of_bert(name):
         ("roberta", "large", 355), ("camembert", "base", 110), ("xlm_roberta", "base", 277),
         ("xlm_roberta", "large", 559), ("mpnet", "base", 109), ("deberta", "xsmall", 70),
         ("deberta", "small", 141), ("deberta", "base", 184), ("deberta", "large", 434),
+        ("deberta_v1", "base", 139), ("deberta_v1", "large", 405), ("deberta_v1", "xlarge", 758),
         ("modernbert", "base", 149), ("modernbert", "large", 395),
         ("nomic_bert", "base", 137), ("gte", "base", 305), ("eurobert", "base", 210),
         ("jina_embeddings_v3", "large", 559),

@@ -24,6 +24,7 @@ def tiny(family, **changes):
            "mpnet": {"position_buckets": 8, "max_relative_position": 6},
            "t5": {"attention_head_size": 6, "position_buckets": 8, "max_relative_position": 6},
            "deberta": {"position_buckets": 4, "max_relative_position": 6},
+           "deberta_v1": {"position_buckets": 4},
            "modernbert": {"local_attention": 4}, "eurobert": {"num_key_value_heads": 1},
            "ultrabert": {"num_key_value_heads": 1, "local_attention": 4, "masked_lm_head_size": 8},
            "qwen3": {"num_key_value_heads": 1, "attention_head_size": 6},

@@ -17,6 +17,7 @@ from bert_tf.tokenization.packing import pack
 pytestmark = pytest.mark.graphs_improved
 
 OPTIONS = {"mpnet": {"max_position_embeddings": SEQ_LENGTH + 1}, "deberta": {},
+           "deberta_v1": {"position_buckets": SEQ_LENGTH // 2},
            "modernbert": {"num_hidden_layers": 2, "local_attention": 4}, "nomic_bert": {},
            "gte": {"rotary_factor": 1.5}, "eurobert": {"num_key_value_heads": 1},
            "jina_embeddings_v3": {},

@@ -18,6 +18,17 @@ def load(tmp_path, values, config=None):
     return load_tokenizer(str(tmp_path))
 
 
+def write_classic(values, folder, config):
+    """Write the model of a `tokenizer.json` of bytes as `vocab.json` and `merges.txt`."""
+    folder.mkdir()
+    (folder / "vocab.json").write_text(json.dumps(values["model"]["vocab"]))
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(
+        f"{left} {right}\n" for left, right in values["model"]["merges"]))
+    if config:
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
 def both_ways(tokenizer, tmp_path, tokenizer_class):
     """Save a tokenizer in our form and write it in that of transformers; both are read as it is.
 

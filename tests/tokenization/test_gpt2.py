@@ -4,7 +4,7 @@ import json
 
 import pytest
 import tokenizers
-from json_folder import both_ways, load
+from json_folder import both_ways, load, write_classic
 
 from bert_tf.errors import NoTextError
 from bert_tf.tasks.pretraining.continuation import prompt_of
@@ -28,16 +28,6 @@ def values():
     made = json.loads(library.to_str())
     made["model"]["vocab"][END] = made["added_tokens"][0]["id"]
     return {**made, "post_processor": NOTHING}
-
-
-def write_classic(values, folder, config):
-    folder.mkdir()
-    (folder / "vocab.json").write_text(json.dumps(values["model"]["vocab"]))
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(
-        f"{left} {right}\n" for left, right in values["model"]["merges"]))
-    if config:
-        (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    return str(folder)
 
 
 def check_ids(found, values):
