@@ -59,7 +59,7 @@ class LabelledModel(TextModel):
                  preprocessor=None, features=None, **kwargs):
         super().__init__(encoder, dtype, seed, preprocessor, **kwargs)
         config = self.config
-        self.head_dropout = dropout
+        self.head_dropout = dropout = None if dropout is None else float(dropout)
         dropout = config.hidden_dropout_prob if dropout is None else dropout
         self.feature_lstm, self.width = None, config.hidden_size
         if features is not None:
