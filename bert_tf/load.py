@@ -10,7 +10,7 @@ from bert_tf.converters.own_folder import own_folder
 from bert_tf.models.find import find_model
 from bert_tf.storage import local_copies
 from bert_tf.tasks import pretrained
-from bert_tf.tasks.base.preprocessor import load_former_assets
+from bert_tf.tasks.base.preprocessor import load_former_assets, share_tokenizer
 
 
 def from_pretrained(path, task=None, config=None, **options):
@@ -74,9 +74,12 @@ def load_model(path, custom_objects=None, compile=True):
 
     Raises:
         ValueError: not such a file, or one with code in it.
+        UsageError: models in it shared one preprocessor and there were others, see
+            `share_tokenizer`.
     """
     bert_tf.import_public()
     local = local_copies.local(path)
     model = keras.saving.load_model(local, custom_objects, compile, safe_mode=True)
     load_former_assets(model, local)
+    share_tokenizer(model, path)
     return model

@@ -85,6 +85,28 @@ def _integer(name, value):
     return int(value)
 
 
+def share_tokenizer(model, path):
+    """Give the one tokenizer of a `.keras` file to the preprocessors without: Keras writes what
+    models share once, and makes one of it for each of them.
+
+    Args:
+        model: read from the file.
+        path: of the file, for the message.
+
+    Raises:
+        UsageError: there are several tokenizers, so that it is not known which.
+    """
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, Preprocessor)]
+    tokenizers = [layer.tokenizer for layer in layers if layer.tokenizer is not None]
+    for layer in layers:
+        if layer.tokenizer is None and tokenizers:
+            if len(tokenizers) > 1:
+                raise UsageError(explain(
+                    f"{path}: {len(tokenizers)} tokenizers for {len(layers)} preprocessors",
+                    "one, or one for each", "a preprocessor of its own for each model in it"))
+            layer.use(*tokenizers)
+
+
 def load_former_assets(model, path):
     """Read tokenizers from a `.keras` file of 0.1, which has them under the classes' former names.
 
