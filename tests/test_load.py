@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import special
-from text_models import VOCABULARY, classifier
+from text_models import TINY, VOCABULARY, classifier
 from tiny_model import LABELS, MODELS, save_model
 
 import bert_tf
@@ -149,3 +149,20 @@ def test_models_that_share_a_preprocessor_are_read_with_its_tokenizer(tmp_path):
     saved(own, own, other)
     with pytest.raises(UsageError, match="whole.keras: 2 tokenizers for 3 preprocessors; expected"):
         bert_tf.load_model(tmp_path / "whole.keras")
+
+
+def test_weights_of_heads_that_share_an_encoder(tmp_path):
+    """Of such a file Keras reads no model, as docs/python.md says."""
+    def model(seed):
+        encoder = bert_tf.build_encoder(TINY, seed=seed)
+        head, tagger = (make(encoder, ["no", "yes"], seed=seed)
+                        for make in (bert_tf.Classifier, bert_tf.TokenClassifier))
+        return keras.Model(encoder.input, [head(encoder.input), tagger(encoder.input)])
+
+    whole, other = model(1), model(2)
+    whole.save(tmp_path / "whole.keras")
+    with pytest.raises(ValueError, match="objects could not be loaded"):
+        bert_tf.load_model(tmp_path / "whole.keras")
+    other.load_weights(tmp_path / "whole.keras")
+    ids = dict.fromkeys(other.input, tf.ones([1, 5], tf.int32))
+    keras.tree.map_structure(np.testing.assert_array_equal, whole(ids), other(ids))
