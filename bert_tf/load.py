@@ -11,7 +11,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import find_model
 from bert_tf.storage import local_copies
 from bert_tf.tasks import pretrained
-from bert_tf.tasks.base.preprocessor import load_former_assets
+from bert_tf.tasks.base.preprocessor import load_former_assets, share_tokenizer
 
 
 def from_pretrained(path, task=None, config=None, **options):
@@ -75,7 +75,8 @@ def load_model(path, custom_objects=None, compile=True):
 
     Raises:
         ValueError: not such a file, or one with code in it.
-        UsageError: a folder of another kind, such as `save_pretrained` writes.
+        UsageError: a folder of another kind, such as `save_pretrained` writes; or models in it
+            shared one preprocessor and there were others, see `share_tokenizer`.
     """
     bert_tf.import_public()
     local = local_copies.local(path)
@@ -84,4 +85,5 @@ def load_model(path, custom_objects=None, compile=True):
                                  "bert_tf.from_pretrained"))
     model = keras.saving.load_model(local, custom_objects, compile, safe_mode=True)
     load_former_assets(model, local)
+    share_tokenizer(model, path)
     return model

@@ -2,15 +2,19 @@
 
 import os
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import special
+from text_models import TINY, VOCABULARY, classifier
 from tiny_model import LABELS, MODELS, save_model
 
 import bert_tf
 from bert_tf.errors import UsageError
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tokenization.packing import pack
+from bert_tf.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["The quick brown fox.", "안녕하세요 ㅋㅋ", "a lazy dog"]
 
@@ -129,3 +133,41 @@ def test_a_folder_in_place_of_a_keras_file(folder, tmp_path, eager):
     model = bert_tf.from_pretrained(folder("several"))
     model.save(tmp_path / "model", zipped=False)
     assert bert_tf.load_model(tmp_path / "model").classify(TEXTS[0]) == model.classify(TEXTS[0])
+
+
+def test_models_that_share_a_preprocessor_are_read_with_its_tokenizer(tmp_path):
+    """All but one read no text."""
+    def saved(*preprocessors):
+        text = keras.Input((), dtype="string")
+        models = [classifier(preprocessor=None, name=f"model_{number}")
+                  for number in range(len(preprocessors))]
+        for each, preprocessor in zip(models, preprocessors, strict=True):
+            each.preprocessor = preprocessor
+        whole = keras.Model(text, [each(text) for each in models])
+        whole.save(tmp_path / "whole.keras")
+        return whole
+
+    own, other = (TextPreprocessor(Tokenizer(VOCABULARY), 16) for _ in range(2))
+    texts = tf.constant(["a good b", "bad"])
+    expected = saved(own, own)(texts)
+    np.testing.assert_array_equal(bert_tf.load_model(tmp_path / "whole.keras")(texts), expected)
+    saved(own, own, other)
+    with pytest.raises(UsageError, match="whole.keras: 2 tokenizers for 3 preprocessors; expected"):
+        bert_tf.load_model(tmp_path / "whole.keras")
+
+
+def test_weights_of_heads_that_share_an_encoder(tmp_path):
+    """Of such a file Keras reads no model, as docs/python.md says."""
+    def model(seed):
+        encoder = bert_tf.build_encoder(TINY, seed=seed)
+        head, tagger = (make(encoder, ["no", "yes"], seed=seed)
+                        for make in (bert_tf.Classifier, bert_tf.TokenClassifier))
+        return keras.Model(encoder.input, [head(encoder.input), tagger(encoder.input)])
+
+    whole, other = model(1), model(2)
+    whole.save(tmp_path / "whole.keras")
+    with pytest.raises(ValueError, match="objects could not be loaded"):
+        bert_tf.load_model(tmp_path / "whole.keras")
+    other.load_weights(tmp_path / "whole.keras")
+    ids = dict.fromkeys(other.input, tf.ones([1, 5], tf.int32))
+    keras.tree.map_structure(np.testing.assert_array_equal, whole(ids), other(ids))

@@ -7,7 +7,24 @@ import keras
 from bert_tf.errors import UsageError, explain
 
 
-class Layer(keras.Layer):
+class DenseSpecs:
+    """Mixin of Keras layers and models, none of which takes sparse tensors: Keras (3.15) says that
+    a symbolic tensor times a number is one."""
+
+    def compute_output_spec(self, *args, **kwargs):
+        """See Keras."""
+        args, kwargs = keras.tree.map_structure(_dense, (args, kwargs))
+        return super().compute_output_spec(*args, **kwargs)
+
+
+def _dense(value):
+    """Return a symbolic tensor as a dense one, of the same shape; anything else as it is."""
+    if isinstance(value, keras.KerasTensor) and value.sparse:
+        return keras.KerasTensor(value.shape, value.dtype)
+    return value
+
+
+class Layer(DenseSpecs, keras.Layer):
     """A Keras layer whose `get_config` is what its constructor was called with.
 
     Keras does the same of itself, but only where every argument is a plain value, which a `dtype`

@@ -10,6 +10,7 @@ import functools
 
 import tensorflow as tf
 
+from bert_tf.errors import explain
 from bert_tf.layers.masks import causal_adder, of_rows, padding_adder
 from bert_tf.randomness import example_bits
 from bert_tf.shapes import check_rank, sizes_of
@@ -128,13 +129,17 @@ def as_tokens(hidden, adder=None, layout=None):
         adder, layout: the other is None.
 
     Raises:
-        ValueError: other ranks.
+        ValueError: other ranks, or an adder of another type, such as a mask of 0 and 1.
     """
     if layout is not None:
         return check_rank("hidden", hidden, 2), layout
     batch, seq_length, _ = sizes_of(check_rank("hidden", hidden, 3))
     if adder is None:
         adder = tf.zeros([batch, 1, 1, seq_length], hidden.dtype)
+    if not tf.as_dtype(adder.dtype).is_floating:
+        raise ValueError(explain(f"adder has type {tf.as_dtype(adder.dtype).name}",
+                                 "a float one, 0 where a position is seen and -10000 elsewhere",
+                                 "layers.masks.padding_adder(input_mask)"))
     layout = Padded(check_rank("adder", adder, 4), (batch, seq_length))
     return layout.tokens(hidden), layout
 

@@ -63,9 +63,9 @@ class VectorPooling(keras.Layer):
         self.pooling = check_choice("pooling", pooling, POOLINGS)
         self.layer_numbers = check_layers(layers, num_hidden_layers)
         self.combine = check_choice("combine", combine, COMBINATIONS)
-        self.mask_specials = mask_specials
+        self.mask_specials = bool(mask_specials)
         self.special_ids = None if special_ids is None else tuple(map(int, special_ids))
-        self.normalize = normalize
+        self.normalize = bool(normalize)
         self.weighting = check_choice("weighting", weighting, (None, *WEIGHTINGS))
         self.dense_options = as_list(dense)
         self._check()

@@ -11,6 +11,7 @@ from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
 from bert_tf.layers.frozen import freeze_parts, frozen_parts
+from bert_tf.layers.layer import DenseSpecs
 from bert_tf.layers.layout import Padded
 from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.padding_free import PaddingFree
@@ -24,7 +25,7 @@ INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Backbone(Adaptable, keras.Layer):
+class Backbone(Adaptable, DenseSpecs, keras.Layer):
     """Embeddings, encoder and pooling of BERT (Devlin et al. 2019) and of what grew out of it.
 
     RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020), GPT and GPT-2

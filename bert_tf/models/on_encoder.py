@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.layers.frozen import freeze_parts, frozen_parts
+from bert_tf.layers.layer import DenseSpecs
 from bert_tf.layers.quantized import Quantizes, policy_of
 from bert_tf.models.families import INPUTS
 from bert_tf.models.made_anew import MadeAnew
@@ -12,7 +13,7 @@ from bert_tf.models.portable import Portable
 from bert_tf.models.pretrained import Saved
 
 
-class OnEncoder(Quantizes, Saved, Portable, MadeAnew):
+class OnEncoder(Quantizes, Saved, Portable, MadeAnew, DenseSpecs):
     """Mixin of Keras models with an `encoder`, a `config` and a `seed`.
 
     Their constructors take an encoder or its `ModelConfig`, `dtype`, `seed` and `options()`.

@@ -139,6 +139,13 @@ def test_a_mask_above_1_attracts_no_attention():
                                   mean_of_tokens(HIDDEN, MASK))
 
 
+@pytest.mark.parametrize("kind", ["int32", "bool"])
+def test_a_mask_is_no_adder(kind):
+    hidden = tf.zeros([*MASK.shape, 8])
+    with pytest.raises(ValueError, match=f"adder has type {kind}; expected a float one, 0 where"):
+        SelfAttention(8, 2)(hidden, tf.cast(MASK, kind)[:, None, None])
+
+
 @pytest.mark.parametrize("make", [lambda: SelfAttention(8, 2, **WIDE),
                                   lambda: TransformerBlock(8, 2, 12, **WIDE)])
 def test_without_an_adder_nothing_is_hidden(make):

@@ -1,5 +1,7 @@
 """Every pooling against its formula in NumPy, on random states."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -161,3 +163,8 @@ def test_options_are_told_back():
 def test_options_that_make_no_sense(options, message):
     with pytest.raises(UsageError, match=message):
         VectorPooling(3, 20, **options)
+
+
+def test_flags_of_numpy_are_stored_as_plain_ones():
+    flags = {"mask_specials": np.False_, "normalize": np.True_}
+    assert '"normalize": true' in json.dumps(VectorPooling(3, 20, **flags).options())

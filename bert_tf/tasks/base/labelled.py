@@ -15,6 +15,7 @@ from bert_tf.layers.feature_lstm import feature_lstm
 from bert_tf.layers.label_head import LabelHead
 from bert_tf.models.families import INPUTS
 from bert_tf.models.states import hidden_states
+from bert_tf.tasks.base.by_name import by_name
 from bert_tf.tasks.base.mapped_batches import MappedBatches
 from bert_tf.tasks.base.numbers_of import numbers_of
 from bert_tf.tasks.base.objective import check_weighed_once, weighed
@@ -59,7 +60,7 @@ class LabelledModel(TextModel):
                  preprocessor=None, features=None, **kwargs):
         super().__init__(encoder, dtype, seed, preprocessor, **kwargs)
         config = self.config
-        self.head_dropout = dropout
+        self.head_dropout = dropout = None if dropout is None else float(dropout)
         dropout = config.hidden_dropout_prob if dropout is None else dropout
         self.feature_lstm, self.width = None, config.hidden_size
         if features is not None:
@@ -113,17 +114,19 @@ class LabelledModel(TextModel):
         return {**({} if self.feature_lstm is None else {"features": self.feature_lstm.options()}),
                 **({} if self.head_dropout is None else {"dropout": self.head_dropout})}
 
-    def fit(self, x=None, y=None, *args, **kwargs):
+    @by_name
+    def fit(self, x=None, y=None, **kwargs):
         """See Keras; `class_weight` also weighs by labels in `x` or in a dict."""
         y = self._classes(x, y, **kwargs)
         datasets = tf.data.Dataset, keras.utils.PyDataset
         if isinstance(x, datasets) and kwargs.get("class_weight") is not None:
             x = self._weighed_classes(x, kwargs.pop("class_weight"))
-        return super().fit(x, y, *args, **kwargs)
+        return super().fit(x, y, **kwargs)
 
-    def train_on_batch(self, x, y=None, *args, **kwargs):
+    @by_name
+    def train_on_batch(self, x, y=None, **kwargs):
         """See Keras; `class_weight` as in `fit`."""
-        return super().train_on_batch(x, self._classes(x, y, **kwargs), *args, **kwargs)
+        return super().train_on_batch(x, self._classes(x, y, **kwargs), **kwargs)
 
     def _classes(self, x, y, class_weight=None, **options):
         """Return the labels as Keras takes them where there is a `class_weight`."""

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.on_encoder import OnEncoder
+from bert_tf.tasks.base.by_name import by_name
 from bert_tf.tasks.base.cross_entropy import cross_entropy
 
 _WAYS = {"accuracy": "max", "error": "min"}  # of metrics to improve, by the ends of their names
@@ -44,7 +45,8 @@ class Objective(OnEncoder, keras.Model):
             self._tracker.unlock()  # Keras' `quantize` ends with a lock
             self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
 
-    def fit(self, x=None, *args, **kwargs):
+    @by_name
+    def fit(self, x=None, y=None, **kwargs):
         """See Keras; also takes a `PretrainingInput`, which knows its `steps_per_epoch`.
 
         With `BackupAndRestore` that goes on at the epoch of the backup. Where this was made within
@@ -63,7 +65,7 @@ class Objective(OnEncoder, keras.Model):
                 kwargs["steps_per_epoch"] = steps
                 start = self._first_epoch(callbacks, kwargs.get("initial_epoch", 0)) * steps
             x = self._fed(x, start)
-        return super().fit(_with_weights(x, args, kwargs), *args, **kwargs)
+        return super().fit(_with_weights(x, y, kwargs), y, **kwargs)
 
     def _refuse_workers(self):
         """Raise UsageError on several workers, where a loop of Keras ends amid a step."""
@@ -92,11 +94,11 @@ class Objective(OnEncoder, keras.Model):
                     callback.on_train_begin()
         return self._initial_epoch or initial_epoch
 
-    def evaluate(self, x=None, *args, **kwargs):
+    @by_name
+    def evaluate(self, x=None, y=None, **kwargs):
         """See Keras; also takes a `PretrainingInput`."""
         self._refuse_workers()
-        x = _with_weights(self._whole(x), args, kwargs)
-        return super().evaluate(x, *args, **kwargs)
+        return super().evaluate(_with_weights(self._whole(x), y, kwargs), y, **kwargs)
 
     def _whole(self, x):
         """Return what Keras takes for one epoch of `x`, which may be a `PretrainingInput`."""
@@ -216,10 +218,9 @@ class Objective(OnEncoder, keras.Model):
         return {**x, "example_weights": sample_weight}
 
 
-def _with_weights(x, args, kwargs):
+def _with_weights(x, y, kwargs):
     """Move weights from `kwargs` into a batch that has its labels in itself, where Keras drops
     them."""
-    y = args[0] if args else kwargs.get("y")
     if y is not None or not isinstance(x, dict) or kwargs.get("sample_weight") is None:
         return x
     check_weighed_once(x)

@@ -1,5 +1,6 @@
 """Base of the layers that read text: a tokenizer, a window, plain options."""
 
+import numbers
 import os
 import tempfile
 import zipfile
@@ -23,7 +24,7 @@ class Preprocessor(keras.Layer):
 
     def __init__(self, seq_length, **kwargs):
         super().__init__(**{"name": "preprocessor", "trainable": False, **kwargs})
-        self.seq_length = seq_length
+        self.seq_length = _integer("seq_length", seq_length)
         self.supports_jit = False  # XLA knows no strings
         self.built = True
 
@@ -32,9 +33,10 @@ class Preprocessor(keras.Layer):
         return {"stride": self.seq_length - 2}
 
     def check(self):
-        """Raise UsageError if an option exceeds its limit."""
+        """Raise UsageError if an option is no integer or exceeds its limit."""
         for name, most in self.limits().items():
-            value = getattr(self, name)
+            value = _integer(name, getattr(self, name))
+            setattr(self, name, value)
             if not 1 <= value <= most:
                 raise UsageError(explain(f"{name}={value} with seq_length={self.seq_length}",
                                          f"1 to {most}" if most > 0 else "a longer window"))
@@ -43,9 +45,9 @@ class Preprocessor(keras.Layer):
         """Take another window; an option that exceeds its limit there becomes the limit.
 
         Raises:
-            UsageError: the window has no space for text.
+            UsageError: the window is no integer or has no space for text.
         """
-        self.seq_length = seq_length
+        self.seq_length = _integer("seq_length", seq_length)
         for name, most in self.limits().items():
             setattr(self, name, max(1, min(getattr(self, name), most)))
         self.check()
@@ -74,6 +76,35 @@ class Preprocessor(keras.Layer):
         """See Keras; of a file of 0.1, see `load_former_assets`, `folder` is None."""
         if folder is not None:
             self.use(load_tokenizer(folder))
+
+
+def _integer(name, value):
+    """Return an integer, also one of NumPy, as the plain one that files hold."""
+    if not isinstance(value, numbers.Integral):
+        raise UsageError(explain(f"{name}={value!r}", "an integer"))
+    return int(value)
+
+
+def share_tokenizer(model, path):
+    """Give the one tokenizer of a `.keras` file to the preprocessors without: Keras writes what
+    models share once, and makes one of it for each of them.
+
+    Args:
+        model: read from the file.
+        path: of the file, for the message.
+
+    Raises:
+        UsageError: there are several tokenizers, so that it is not known which.
+    """
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, Preprocessor)]
+    tokenizers = [layer.tokenizer for layer in layers if layer.tokenizer is not None]
+    for layer in layers:
+        if layer.tokenizer is None and tokenizers:
+            if len(tokenizers) > 1:
+                raise UsageError(explain(
+                    f"{path}: {len(tokenizers)} tokenizers for {len(layers)} preprocessors",
+                    "one, or one for each", "a preprocessor of its own for each model in it"))
+            layer.use(*tokenizers)
 
 
 def load_former_assets(model, path):

@@ -14,6 +14,7 @@ import tensorflow as tf
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.models.families import INPUTS
 from bert_tf.models.pretrained import takes_no_text
+from bert_tf.tasks.base.by_name import by_name
 from bert_tf.tasks.base.mapped_batches import MappedBatches
 from bert_tf.tasks.base.numbers_of import numbers_of
 from bert_tf.tasks.base.text_batches import check_batched
@@ -75,7 +76,8 @@ class TakesText:
         with _step():
             return super().predict_step(data)
 
-    def fit(self, x=None, y=None, *args, **kwargs):
+    @by_name
+    def fit(self, x=None, y=None, **kwargs):
         """See Keras; labels and weights may be lists too."""
         held_out, kwargs = kwargs.get("validation_data"), _weighed(kwargs)
         if isinstance(held_out, (tuple, list)):
@@ -88,15 +90,16 @@ class TakesText:
             self._note_ranks("test", held_out)
         elif kwargs.get("validation_split"):
             self._note_ranks("test", x, y, kwargs.get("sample_weight"))
-        return super().fit(x, y, *args, **kwargs)
+        return super().fit(x, y, **kwargs)
 
-    def evaluate(self, x=None, y=None, *args, **kwargs):
+    @by_name
+    def evaluate(self, x=None, y=None, **kwargs):
         """See Keras; labels and weights may be lists too."""
         if kwargs.get("_use_cached_eval_dataset"):  # `fit` reads what it was given no second time
-            return super().evaluate(x, y, *args, **kwargs)
+            return super().evaluate(x, y, **kwargs)
         (x, y), kwargs = self._arrays(x, y), _weighed(kwargs)
         self._note_ranks("test", x, y, kwargs.get("sample_weight"))
-        return super().evaluate(x, y, *args, **kwargs)
+        return super().evaluate(x, y, **kwargs)
 
     def predict(self, x, *args, **kwargs):
         """See Keras; of no rows returns the outputs for none."""

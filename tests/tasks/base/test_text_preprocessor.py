@@ -1,6 +1,8 @@
 """The preprocessor: what becomes of texts, pairs and long texts; the tokenizer goes where it
 goes."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -101,10 +103,23 @@ def test_what_is_refused():
         TextPreprocessor(None, 8, stride=7)
     with pytest.raises(UsageError, match="stride=0 with seq_length=8; expected 1 to 6"):
         TextPreprocessor(None, 8, stride=0)
+    for options in ({"seq_length": 8.0}, {"seq_length": "8"}, {"seq_length": 8, "stride": 2.5}):
+        [name, value] = list(options.items())[-1]
+        with pytest.raises(UsageError, match=f"{name}={value!r}; expected an integer"):
+            TextPreprocessor(None, **options)
+    with pytest.raises(UsageError, match=r"seq_length=.*10\.0.*; expected an integer"):
+        TextPreprocessor(None, 8).resize(np.percentile([8, 10, 10], 95))
     with pytest.raises(UsageError, match="a TextPreprocessor without a tokenizer"):
         TextPreprocessor(None, 8)(text)
     with pytest.raises(UsageError, match="the string .a text.; expected a list of strings"):
         text_tensors("a text")
+
+
+def test_integers_of_numpy_are_stored_as_plain_ones():
+    preprocessor = TextPreprocessor(None, np.int64(10), stride=np.int32(3))
+    preprocessor.resize(np.int64(8))
+    assert json.loads(json.dumps(preprocessor.reading())) == TextPreprocessor(
+        None, 8, stride=3).reading()
 
 
 def test_lists_and_arrays_become_tensors():

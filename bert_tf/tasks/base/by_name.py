@@ -1,0 +1,20 @@
+"""Arguments of Keras' methods by their names, in whichever way they are given."""
+
+import functools
+import inspect
+
+import keras
+
+
+def by_name(method):
+    """Decorate a method of `keras.Model`'s name, such as `fit`: by its name comes also what is
+    given by position."""
+    signature = inspect.signature(getattr(keras.Model, method.__name__))
+
+    @functools.wraps(method)
+    def named(self, *args, **kwargs):
+        arguments = signature.bind(self, *args, **kwargs).arguments
+        further = arguments.pop("kwargs", {})
+        return method(**arguments, **further)
+
+    return named
