@@ -172,12 +172,15 @@ class Embedding(TaskType):
 
     def notes(self, examples, predictions, metrics):
         """See `TaskType.notes`: the same vector for all texts, ranks no better than by chance."""
-        scores = {line["score"] for line in predictions}
-        if len(scores) == 1 < len(predictions):
-            return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
+        same = len(predictions) > 1 and all(line["score"] == 1 for line in predictions)
         if "ranks" not in predictions[0]:
-            return []
+            return ["every cosine is 1: both texts of a pair have the same vector"] * same
         texts = {normal_form(text) for example in examples for text in example.texts[1:]}
+        # Those that have the same vector as a positive are ranked before it.
+        if same and all(line["ranks"][0] + len(line["ranks"]) > len(
+                texts - {normal_form(example.query)} | set(map(normal_form, example.positives)))
+                for example, line in zip(examples, predictions, strict=True)):
+            return ["every cosine is 1: all texts have the same vector"]
         return chance_notes(metrics, [(len(texts), len(line["ranks"])) for line in predictions])
 
 

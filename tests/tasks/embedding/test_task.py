@@ -199,6 +199,23 @@ def test_ranks_among_few_texts_are_noted_as_chance(eager):
         "mrr@10 1.0000 is no better than 1.0000, as of an order by chance"]
 
 
+def test_the_same_vector_of_all_texts_is_noted(eager):
+    kind, model = make_type(find_task("embed"), options(task="embed")), make()
+    examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", ("w5",)),
+                QueryExample("2", "w3", ("w4",), ("w6",))]
+    table = model.encoder.backbone.embeddings.word_embeddings
+    table.assign(np.ones(table.shape))
+    lines = kind.predict(model, examples)
+    assert kind.notes(examples, lines, kind.metrics(examples, lines)) == [
+        "every cosine is 1: all texts have the same vector"]
+    for score in (0.75, 1):  # of each query's nearest text, which is its positive
+        lines = [{"score": score, "ranks": [1]}] * 3
+        assert kind.notes(examples, lines, kind.metrics(examples, lines)) == []
+    for score, expected in ((0.75, []), (1, ["every cosine is 1: both texts of a pair have the "
+                                             "same vector"])):
+        assert kind.notes(examples, [{"score": score}] * 2, {}) == expected
+
+
 def test_many_negatives_of_a_single_row_are_noted(eager, capsys):
     kind = make_type(find_task("embed"), options(task="embed", crops=None))
     kind.loss = EmbeddingLoss(loss="in_batch")
