@@ -201,19 +201,16 @@ def test_ranks_among_few_texts_are_noted_as_chance(eager):
 
 def test_the_same_vector_of_all_texts_is_noted(eager):
     kind, model = make_type(find_task("embed"), options(task="embed")), make()
-    examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", ("w5",)),
-                QueryExample("2", "w3", ("w4",), ("w6",))]
-    table = model.encoder.backbone.embeddings.word_embeddings
-    table.assign(np.ones(table.shape))
-    lines = kind.predict(model, examples)
-    assert kind.notes(examples, lines, kind.metrics(examples, lines)) == [
-        "every cosine is 1: all texts have the same vector"]
-    for score in (0.75, 1):  # of each query's nearest text, which is its positive
-        lines = [{"score": score, "ranks": [1]}] * 3
-        assert kind.notes(examples, lines, kind.metrics(examples, lines)) == []
-    for score, expected in ((0.75, []), (1, ["every cosine is 1: both texts of a pair have the "
-                                             "same vector"])):
-        assert kind.notes(examples, [{"score": score}] * 2, {}) == expected
+    same = [QueryExample(str(n), f"w{n}", (f"w{n}",)) for n in range(3)]  # every score is 1
+    pairs = [QueryExample(str(n), f"w{n}", (f"w{n + 5}",), scores=(n,)) for n in range(2)]
+    for noted in (False, True):
+        for examples in (same, pairs):
+            lines = kind.predict(model, examples)
+            notes = kind.notes(examples, lines, kind.metrics(examples, lines))
+            assert notes == ["every cosine is 1: all texts have the same vector"] * noted
+        table = model.encoder.backbone.embeddings.word_embeddings
+        table.assign(np.ones(table.shape))
+    assert kind.notes(pairs, [{"score": 0.5}, {"score": 1}], {}) == []  # of a trial before
 
 
 def test_many_negatives_of_a_single_row_are_noted(eager, capsys):
