@@ -25,7 +25,7 @@ from bert_tf.tasks.token_classification.files import check_untagged
 from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
-_OUTPUT_FORMAT_VERSION = 5  # a folder has one alone: what another one began is refused
+_OUTPUT_FORMAT_VERSION = 6  # a folder has one alone: what another one began is refused
 # Options that decide nothing, or what is known otherwise: the model by its digest.
 _UNSTORED = ("model", "input", "num_processes", "runner", "beam_options")
 
