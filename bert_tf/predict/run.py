@@ -8,6 +8,8 @@
 | `manifest.json` | written last: what was predicted, of what, metrics, checksums |
 """
 
+import functools
+
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow, NoColumn, composed, id_prefixes
@@ -60,10 +62,12 @@ class Prediction(OutputFolder):
         if len(paths) > 1 and "id" not in self.asked:
             stored["file_names"] = manifest.fingerprint(id_prefixes(paths))
         before = manifest.finished(self.path(MANIFEST), stored, paths, options.overwrite,
-                                   options.verify_inputs)
-        if before:
+                                   options.verify_inputs, whole=False)
+        if before and self._all_kept(before.get("files", {})):
             print(f"{self.path()}: this is predicted already; nothing to do")
             return before
+        if before:
+            files.remove(self.path(MANIFEST))  # until all of it is there again
         # What the options or the columns are wrong for leaves nothing behind.
         predictor = load(options)
         for path in paths if predictor.signature == "tag" else ():
@@ -99,6 +103,12 @@ class Prediction(OutputFolder):
         """Return the names of what is made in the folder, as far as anything of it is there."""
         return [name for name, there in ((PREDICTIONS, files.list_folder),
                                          (BAD_ROWS, files.exists)) if there(self.path(name))]
+
+    def _all_kept(self, stated):
+        """Return whether all files are as the manifest states; others are removed."""
+        kept = [checksums.kept(functools.partial(checksums.check_files, self.path(), {name: facts}),
+                               files.inside(self.path(), name)) for name, facts in stated.items()]
+        return all(kept)
 
     def _columns(self, predictor, paths):
         """Return the columns of the texts: where the second of a pair is named and the first is
