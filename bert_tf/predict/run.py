@@ -12,7 +12,7 @@ import functools
 
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
-from bert_tf.data.tables import BadRow, NoColumn, composed, id_prefixes
+from bert_tf.data.tables import BadRow, NoColumn, composed, has_column, id_prefixes
 from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.finetune.known import completed, known_options
 from bert_tf.models.find import find_model, model_digest
@@ -112,10 +112,25 @@ class Prediction(OutputFolder):
 
     def _columns(self, predictor, paths):
         """Return the columns of the texts: where the second of a pair is named and the first is
-        not, that is the task's; lines of text have none that the model's run knows."""
+        not, that is the task's; lines of text have none that the model's run knows. Where none is
+        named, they are those of the task's published tables, if a file has these and none the
+        model's."""
         columns = self.options.columns() if any(map(is_table, paths)) else self.asked
-        if "text_b" in columns and predictor.signature in answering_signatures(self.task):
-            return {**(find_task(self.task).columns or {}), **columns}
+        if predictor.signature not in answering_signatures(self.task):
+            return columns
+        task = find_task(self.task)
+        if "text_b" in columns:
+            return {**(task.columns or {}), **columns}
+        published = task.text_columns
+
+        def there(names):
+            return any(all(has_column(path, name, self.options.form()) for name in names)
+                       for path in filter(is_table, paths))
+
+        if "text" not in columns and len(published) == len(predictor.inputs) and not any(
+                map(str.isdecimal, published)) and there(published) and not there(
+                    predictor.inputs):
+            return {**columns, **dict(zip(("text", "text_b"), published, strict=False))}
         return columns
 
     def _text_columns(self, predictor):
