@@ -18,11 +18,12 @@ import sys
 
 from bert_tf import cli, cores, side_by_side
 from bert_tf.data.table_options import CorpusOptions
+from bert_tf.data.tables import id_prefixes
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.find import model_digest
 from bert_tf.options import POSITIVE, REQUIRED, SeedOptions, WriteOptions, option, takes
 from bert_tf.retrieval.codes import PRECISIONS
-from bert_tf.storage import files, hub, locks
+from bert_tf.storage import files, hub, locks, manifest
 
 ACTIONS = {"build": "Build an index of a corpus, or what of it is not there yet.",
            "search": "Find the passages of an index that are nearest to queries."}
@@ -78,6 +79,8 @@ def build_index(config):
     # Where files are does not matter, what they hold does.
     options = {name: value for name, value in config.stored().items()
                if name not in ("output", "corpus", "model")} | {"model_digest": digest}
+    if len(paths) > 1 and "id" not in config.columns():  # ids of passages may hold the names
+        options["file_names"] = manifest.fingerprint(id_prefixes(paths))
     with locks.held(config.output):
         made = builder.build_index(
             config.output, options, paths, lambda: kind.stored(config),

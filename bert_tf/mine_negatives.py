@@ -37,7 +37,6 @@ from bert_tf.storage import files, locks, manifest, staging
 
 _RECORD, _WORK = ".manifest.json", ".vectors"  # after the output's name
 _AT_ONCE = 1024  # queries that are searched together
-_SPARE = 10  # passages that are found in place of duplicates of positives
 _SHARD = 8192
 _MARGIN = Range(float, lambda value: value >= 0, "a number of at least 0")
 
@@ -146,7 +145,8 @@ class _Mining:
         self.read_corpus = functools.partial(read_corpus, form=config.form(),
                                              columns=config.columns())
         self.positives = self._read_queries()  # {query: {positive: None}}
-        self.taken = collections.defaultdict(set)  # keys of texts that match, by that of the query
+        # Keys of texts that are no negatives, by that of the query; "" of a title alone.
+        self.taken = collections.defaultdict(lambda: {_key("")})
         for query, texts in self.positives.items():
             self.taken[_key(query)].update(map(_key, (query, *texts)))
         embedder = None
@@ -155,14 +155,18 @@ class _Mining:
 
             embedder = Embedder(config.model, config.dtype)
         # Without titles, which few positives have; those are known by both.
-        self.texts, self.keys, self.titled = [], [], []
+        self.texts, self.rows, titled = [], {}, {}
         for passage in self.read_corpus(paths):
-            self.texts.append(passage.text)
-            self.keys.append(_key(passage.text))
-            self.titled.append(_key(passage.content) if passage.title else self.keys[-1])
-        self.none = _key("")  # of a passage that is a title alone
-        self.rows = {key: row for keys in (self.titled, self.keys)
-                     for row, key in reversed(list(enumerate(keys)))}
+            key = _key(passage.text)
+            if key not in self.rows:  # once: another one would take a negative's rank
+                self.rows[key] = len(self.texts)
+                self.texts.append(passage.text)
+            if passage.title:
+                titled[_key(passage.content)] = key
+        self.keys = list(self.rows)
+        for taken in self.taken.values():
+            taken.update([titled[key] for key in taken & titled.keys()])
+        self.rows = {key: self.rows[text] for key, text in titled.items()} | self.rows
         if config.bm25:
             self.bm25 = Bm25(self.texts, progress=True)
         if embedder is not None:
@@ -200,12 +204,12 @@ class _Mining:
         from bert_tf.retrieval.vector_index import StoredVectors, stored_codes
 
         options = {"dimensions": None, "precision": "float32", "shard_size": _SHARD,
-                   "approximate": False, "seed": 0, "texts": "without titles",
+                   "approximate": False, "seed": 0, "texts": "without titles, once",
                    "model_digest": digest, "dtype": self.config.dtype,
                    **self.config.shared_with(CorpusOptions)}
         made = build_index(work, options, paths, lambda: StoredVectors(
             options, lambda passages: embedder.vectors([passage.text for passage in passages])),
-            {}, overwrite=True, read=self.read_corpus)
+            {}, overwrite=True, read=self._read_once)
         shards = [os.path.join(work, shard_name(number)) for number in range(made["shards"])]
         code = stored_codes(None, "float32", None)["float32"]
         self.vectors = Codes(shards, "float32", code.decode)
@@ -213,12 +217,21 @@ class _Mining:
         self.of_positive = dict(zip(texts, of_length_1(embedder.vectors(texts)), strict=True))
         self.of_queries = of_length_1(embedder.vectors(list(self.positives), "query"))
 
+    def _read_once(self, paths):
+        """Yield the first passage of each text."""
+        seen = set()
+        for passage in self.read_corpus(paths):
+            key = _key(passage.text)
+            if key not in seen:
+                seen.add(key)
+                yield passage
+
     def lines(self):
         """Return the lines of the output."""
         queries, lines = list(self.positives), []
         generator = np.random.default_rng(self.config.seed)
-        most = max(map(len, self.taken.values())) - 1  # the query's own text, too, is none
-        depth = min(len(self.texts), self.rule.last_rank + most + _SPARE)
+        most = max(map(len, self.taken.values()))
+        depth = min(len(self.texts), self.rule.last_rank + most)
         with tqdm.tqdm(desc="queries", total=len(queries), delay=2, leave=False) as bar:
             for start in range(0, len(queries), _AT_ONCE):
                 part = queries[start:start + _AT_ONCE]
@@ -267,13 +280,9 @@ class _Mining:
         return scores, rows, positives
 
     def _lines_of(self, query, scores, rows, positive_scores, generator):
-        taken = {self.none, *self.taken[_key(query)]}
-        taken |= {self.keys[self.rows[key]] for key in taken if key in self.rows}  # without title
-        kept = []  # neither positives nor a text a second time
-        for place, row in enumerate(rows.tolist()):
-            if row >= 0 and taken.isdisjoint((self.keys[row], self.titled[row])):
-                taken.add(self.keys[row])
-                kept.append(place)
+        taken = self.taken[_key(query)]
+        kept = [place for place, row in enumerate(rows.tolist())
+                if row >= 0 and self.keys[row] not in taken]
         for positive in self.positives[query]:
             places = self.rule.choose(scores[kept], positive_scores.get(positive, np.inf),
                                       generator)

@@ -12,6 +12,7 @@ from bert_tf import cli, index
 from bert_tf.embedder import Embedder
 from bert_tf.errors import UsageError
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
+from bert_tf.storage import checksums, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
@@ -88,6 +89,29 @@ def test_a_table_in_another_form(model, tmp_path, capsys):
     assert [(passage.id, passage.text) for passage in map(passages.__getitem__, range(3))] == [
         ("0", "개"), ("1", "여우"), ("2", "fox")]
     assert cli.run(index.main, [*flags, "1"]) == 2  # another index
+
+
+def test_ids_are_of_the_files_that_were_named(model, tmp_path, capsys):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"fox {name}\n")
+    flags = ["build", "--model", model, "--corpus", str(tmp_path / "*.txt"), "--output",
+             str(tmp_path / "index")]
+    assert cli.run(index.main, flags) == 0
+    (tmp_path / "b.txt").rename(tmp_path / "c.txt")
+    assert cli.run(index.main, flags) == 2
+    assert "(file_names was " in capsys.readouterr().err
+    assert cli.run(index.main, [*flags, "--overwrite"]) == 0
+    passages = bert_tf.open_index(str(tmp_path / "index")).passages
+    assert [passages[row].id for row in range(2)] == ["a.txt:1", "c.txt:1"]
+    record = str(tmp_path / "index" / "manifest.json")
+    about = checksums.read_sealed(record)
+    del about["options"]["file_names"]  # of an earlier version, which is not built again
+    about["fingerprint"] = manifest.fingerprint(
+        about["options"], [each["content"] for each in about["input_facts"]])
+    checksums.write_sealed(record, about)
+    (tmp_path / "c.txt").rename(tmp_path / "d.txt")
+    assert cli.run(index.main, flags) == 0
+    assert "nothing to do" in capsys.readouterr().out
 
 
 def scalar_products(model, queries):

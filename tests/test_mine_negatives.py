@@ -44,9 +44,9 @@ def test_by_bm25(data, capsys):
     # Of a query that is there twice neither positive, and none of their duplicates, counts.
     assert [(line["query"], line["positive"]) for line in lines] == [
         QUERIES[0], QUERIES[2], QUERIES[1]]
-    scores, rows = Bm25(PASSAGES).search(["quick fox", "lazy dog"], 8)
-    expected = [[PASSAGES[row] for row in of_query
-                 if row >= 0 and PASSAGES[row].lower().replace("  ", " ") not in positives][:3]
+    texts = [PASSAGES[row] for row in (0, 2, 3, 4, 6, 7)]  # each once
+    scores, rows = Bm25(texts).search(["quick fox", "lazy dog"], 6)
+    expected = [[texts[row] for row in of_query if row >= 0 and texts[row] not in positives][:3]
                 for of_query, positives in zip(rows, (
                     {"the quick brown fox", "the quick fox"}, {"the lazy dog"}), strict=True)]
     assert [line["negatives"] for line in lines] == [expected[0], expected[0], expected[1]]
@@ -66,6 +66,14 @@ def test_by_bm25(data, capsys):
         stream.write("café\tcafé\n")  # which no other passage has
     assert len(read(mine_negatives(**data, bm25=True, overwrite=True))) == len(QUERIES)
     assert "note: 1 positives without a negative are left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["the quick brown fox", "a quick dog"])
+def test_a_passage_that_is_there_often_has_one_rank(data, tmp_path, text):
+    expected = read(mine_negatives(**data, bm25=True, last_rank=3))
+    (tmp_path / "corpus.txt").write_text("\n".join(PASSAGES + [text, text.upper()] * 20))
+    found = read(mine_negatives(**data, bm25=True, last_rank=3, overwrite=True))
+    assert found == expected and all(len(line["negatives"]) > 1 for line in found)
 
 
 def test_by_vectors_and_both(data, tmp_path, eager):

@@ -36,6 +36,10 @@ _MISSING = object()
 _SAMPLE = 1000  # objects whose fields are the names of their file's columns
 
 
+class NoField(BadRow):
+    """An object without a field that is needed."""
+
+
 class NoColumn(UsageError):
     """A table without the column that `column` names."""
 
@@ -243,7 +247,7 @@ def _fields_of_object(where, item, columns, optional, others):
     missing = [column for column in columns if values[column] is _MISSING]
     if missing:
         found = textwrap.shorten(", ".join(item), 200) or "none at all"
-        return BadRow(f"{where}: no field {missing[0]!r} among {found}")
+        return NoField(f"{where}: no field {missing[0]!r} among {found}")
     return {column: value for column, value in values.items() if value is not _MISSING}
 
 

@@ -172,7 +172,7 @@ def _judged(options, form, beside):
                 f"{where}: the passage {passage!r} has relevance {relevance} to the query "
                 f"{query!r}, but {known} in {first}", "one judgement"))
     found, known, left_out = [], set(), 0
-    for query in read_corpus(options.data, form, columns):
+    for query in read_corpus(options.data, form, columns, "query"):
         known.add(query.id)
         left_out += query.id in relevant
         positive = {passage: relevance for passage, (_, relevance) in relevant[query.id].items()

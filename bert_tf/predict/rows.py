@@ -25,7 +25,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage.encodings import EncodingError
 from bert_tf.tasks.base.text_files import check_text
 
-ID = "id"
+ID, _BEIR_ID = "id", "_id"
 _BLOCK_CHARACTERS = 1 << 26  # of a block, whatever its number of rows
 _ITEM = 32  # bytes of a number in a list
 _NESTED = list, tuple, dict
@@ -118,8 +118,8 @@ class Rows:
         self.names = list(dict.fromkeys(
             name for source in self.sources for name in source.names))
         self.id = self._named(columns.get("id", ID), needs_id)
-        if not needs_id and self.id not in self.names:
-            self.id = ID
+        if self.id not in self.names and not (needs_id and "id" in columns):
+            self.id = _BEIR_ID if _BEIR_ID in self.names else ID
         self.numbered = self.id not in self.names
         if self.numbered:
             if needs_id and "id" in columns:

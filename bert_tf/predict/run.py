@@ -8,9 +8,11 @@
 | `manifest.json` | written last: what was predicted, of what, metrics, checksums |
 """
 
+import functools
+
 from bert_tf.data.options import beam_module
 from bert_tf.data.table_form import is_table
-from bert_tf.data.tables import BadRow, NoColumn, composed, id_prefixes
+from bert_tf.data.tables import BadRow, NoColumn, composed, has_column, id_prefixes
 from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.finetune.known import completed, known_options
 from bert_tf.models.find import find_model, model_digest
@@ -25,7 +27,7 @@ from bert_tf.tasks.token_classification.files import check_untagged
 from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
-_OUTPUT_FORMAT_VERSION = 5  # a folder has one alone: what another one began is refused
+_OUTPUT_FORMAT_VERSION = 6  # a folder has one alone: what another one began is refused
 # Options that decide nothing, or what is known otherwise: the model by its digest.
 _UNSTORED = ("model", "input", "num_processes", "runner", "beam_options")
 
@@ -60,10 +62,12 @@ class Prediction(OutputFolder):
         if len(paths) > 1 and "id" not in self.asked:
             stored["file_names"] = manifest.fingerprint(id_prefixes(paths))
         before = manifest.finished(self.path(MANIFEST), stored, paths, options.overwrite,
-                                   options.verify_inputs)
-        if before:
+                                   options.verify_inputs, whole=False)
+        if before and self._all_kept(before.get("files", {})):
             print(f"{self.path()}: this is predicted already; nothing to do")
             return before
+        if before:
+            files.remove(self.path(MANIFEST))  # until all of it is there again
         # What the options or the columns are wrong for leaves nothing behind.
         predictor = load(options)
         for path in paths if predictor.signature == "tag" else ():
@@ -100,12 +104,33 @@ class Prediction(OutputFolder):
         return [name for name, there in ((PREDICTIONS, files.list_folder),
                                          (BAD_ROWS, files.exists)) if there(self.path(name))]
 
+    def _all_kept(self, stated):
+        """Return whether all files are as the manifest states; others are removed."""
+        kept = [checksums.kept(functools.partial(checksums.check_files, self.path(), {name: facts}),
+                               files.inside(self.path(), name)) for name, facts in stated.items()]
+        return all(kept)
+
     def _columns(self, predictor, paths):
         """Return the columns of the texts: where the second of a pair is named and the first is
-        not, that is the task's; lines of text have none that the model's run knows."""
+        not, that is the task's; lines of text have none that the model's run knows. Where none is
+        named, they are those of the task's published tables, if a file has these and none the
+        model's."""
         columns = self.options.columns() if any(map(is_table, paths)) else self.asked
-        if "text_b" in columns and predictor.signature in answering_signatures(self.task):
-            return {**(find_task(self.task).columns or {}), **columns}
+        if predictor.signature not in answering_signatures(self.task):
+            return columns
+        task = find_task(self.task)
+        if "text_b" in columns:
+            return {**(task.columns or {}), **columns}
+        published = task.text_columns
+
+        def there(names):
+            return any(all(has_column(path, name, self.options.form()) for name in names)
+                       for path in filter(is_table, paths))
+
+        if "text" not in columns and len(published) == len(predictor.inputs) and not any(
+                map(str.isdecimal, published)) and there(published) and not there(
+                    predictor.inputs):
+            return {**columns, **dict(zip(("text", "text_b"), published, strict=False))}
         return columns
 
     def _text_columns(self, predictor):

@@ -111,18 +111,22 @@ class Npy:
 
     def write(self, path, block, predictions):
         """See `JsonLines.write`; the array comes last."""
-        files.write_json(path.removesuffix(self.suffix) + ".ids.json", block.ids(self.id))
+        files.write_json(self._ids(path), block.ids(self.id))
         with files.atomic_path(path) as temporary, disk.open_for_array(temporary) as stream:
             np.save(stream, predictions[self.vector], allow_pickle=False)
 
-    @staticmethod
-    def count_rows(path):
-        """See `JsonLines.count_rows`."""
+    def count_rows(self, path):
+        """See `JsonLines.count_rows`; None of one without its ids."""
+        if not files.exists(self._ids(path)):
+            return None
         try:
             with local_copies.staged(path) as local:
                 return len(np.load(local, mmap_mode="r", allow_pickle=False))
         except (ValueError, EOFError, OSError):
             return None
+
+    def _ids(self, path):
+        return path.removesuffix(self.suffix) + ".ids.json"
 
 
 FORMATS = {"parquet": Parquet, "jsonl": JsonLines, "npy": Npy}

@@ -14,7 +14,7 @@ import os
 
 import tqdm
 
-from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain, print_note
+from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.corpus import read_corpus
 from bert_tf.retrieval.shards import shard_about, shard_name, write_shard
 from bert_tf.storage import checksums, files, manifest
@@ -130,7 +130,7 @@ def _is_whole(path):
     Raises:
         UnavailableError: it cannot be read now.
     """
-    return files.is_folder(path) and _passes(lambda: checksums.check(path), path)
+    return files.is_folder(path) and checksums.kept(lambda: checksums.check(path), path)
 
 
 def _is_as_stated(folder, name, stated):
@@ -142,20 +142,8 @@ def _is_as_stated(folder, name, stated):
         BertTfError: its name leads out of the index.
     """
     files.inside(folder, name)
-    return _passes(lambda: checksums.check_files(folder, {name: stated}),
-                   os.path.join(folder, name.partition("/")[0]))
-
-
-def _passes(check, path):
-    try:
-        check()
-    except UnavailableError:
-        raise  # it may be sound, and took long to make
-    except BertTfError as error:
-        print_note(f"{error}; it is made again")
-        files.remove(path)
-        return False
-    return True
+    return checksums.kept(lambda: checksums.check_files(folder, {name: stated}),
+                          os.path.join(folder, name.partition("/")[0]))
 
 
 def _made(folder):

@@ -53,13 +53,14 @@ class Passage:
         return f"{self.title} {self.text}" if self.title else self.text
 
 
-def read_corpus(paths, form=AS_FOUND, columns=None):
+def read_corpus(paths, form=AS_FOUND, columns=None, what="passage"):
     """Yield every `Passage` of some files, in order; memory holds the ids alone.
 
     Args:
         paths: a path or several, see above; globs are the caller's (`files.expand`).
         form: a `TableForm`.
         columns: `{"text": …, "id": …}`, those of a table that are not to be known by their names.
+        what: the word of errors for one: queries with ids are read as passages are.
 
     Raises:
         UsageError: a table has no texts, or its delimiter cannot be detected.
@@ -86,7 +87,7 @@ def read_corpus(paths, form=AS_FOUND, columns=None):
                 passage = _passage(where, prefix + number, values)
                 if passage.id in seen:
                     raise BadRow(explain(f"{where}: the id {passage.id!r} a second time",
-                                         "an id of its own for each passage"))
+                                         f"an id of its own for each {what}"))
             except BadRow as error:
                 number_bad += 1
                 bad += [error][:_SHOWN - len(bad)]
@@ -102,7 +103,7 @@ def read_corpus(paths, form=AS_FOUND, columns=None):
                                   "invalid; try correcting or removing them", *map(str, bad),
                                   *more]))
     if not seen:
-        raise BertTfError(explain(f"{', '.join(paths)}: no passage", "one or more"))
+        raise BertTfError(explain(f"{', '.join(paths)}: no {what}", "one or more"))
 
 
 def _rows(path, form, columns):

@@ -12,7 +12,7 @@ import json
 import os
 import re
 
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, UnavailableError, explain, print_note
 from bert_tf.storage import disk, files, hub, local_copies, object_store
 
 NAME = "checksums.json"
@@ -144,6 +144,28 @@ def check_files(folder, held, attempt="", whole=True):
         if whole and _facts(path) != stated:
             raise BertTfError(explain(
                 f"{path} is damaged: its content changed since it was written", attempt=attempt))
+
+
+def kept(check, path):
+    """Return whether a check of what was made passes; otherwise what is at `path` is removed, to be
+    made again.
+
+    Args:
+        check: function without arguments that raises BertTfError of what is missing or damaged.
+        path: of a file or folder.
+
+    Raises:
+        UnavailableError: it cannot be read now.
+    """
+    try:
+        check()
+    except UnavailableError:
+        raise  # it may be sound, and took long to make
+    except BertTfError as error:
+        print_note(f"{error}; it is made again")
+        files.remove(path)
+        return False
+    return True
 
 
 def write_sealed(path, values):

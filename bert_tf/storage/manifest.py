@@ -20,6 +20,7 @@ MAY_CHANGE = frozenset({
     "num_processes", "num_devices", "strategy", "accumulate_steps", "gradient_checkpointing",
     "finish_now", "log_every", "eval_every", "eval_examples", "checkpoint_every",
     "checkpoint_minutes", "keep_checkpoints"})
+_UNKNOWN_BEFORE = frozenset({"file_names"})  # the first indexes were built without a word of them
 _BLOCK = 1 << 20
 _BLOCKS = 64
 _this_thread = threading.local()
@@ -34,10 +35,11 @@ def result_options(options):
 def changed_options(before, now):
     """Return the sorted names of the options that differ between two dicts.
 
-    One that `before` does not have, as it is from before the option existed, was off then.
+    One that `before` does not have, as it is from before the option existed, was off then, or is
+    not compared.
     """
     return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)
-            and (name in before or now[name])]
+            and (name in before or now[name] and name not in _UNKNOWN_BEFORE)]
 
 
 def digest_file(path):

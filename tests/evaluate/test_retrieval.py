@@ -262,6 +262,7 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
      "try evaluate --reranker"),
     ('{"id": "q1", "text": "end"}', ("--qrels", "qrels.tsv"), 1,
      "qrels.tsv line 3: the query 'q2' is not in"),
+    ("", ("--qrels", "qrels.tsv"), 1, "q.jsonl: no query; expected one or more"),
     ('{"id": "q1", "text": "end"}', ("--qrels", "twice.txt"), 1,
      "twice.txt line 3: the passage 'd1' has relevance 0 to the query 'q1', but 2 in twice.txt "
      "line 1; expected one judgement"),

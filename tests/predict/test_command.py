@@ -44,17 +44,12 @@ def test_predictions_stand_beside_the_columns_in_order(model, table, tmp_path, c
     schema = parquet.read_schema(parts(tmp_path / "parquet")[0])
     assert schema.field("probabilities").type == pa.struct(
         [(label, pa.float32()) for label in LABELS])
-    # Once is enough; another result is not replaced, nor is what is damaged reused.
+    # Once is enough; another result is not replaced.
     words = ["--format", "jsonl", "--task", "classify"]
     assert run(model, table, tmp_path / "jsonl", *words) == 0
     assert "nothing to do" in capsys.readouterr().out
     assert run(model, table, tmp_path / "jsonl", "--task", "classify") == 2
     assert "(format was 'jsonl', now 'parquet')" in capsys.readouterr().err
-    parts(tmp_path / "jsonl")[1].write_text("{}\n")
-    assert run(model, table, tmp_path / "jsonl", *words) == 1
-    assert "part-00001.jsonl is damaged" in capsys.readouterr().err
-    assert run(model, table, tmp_path / "jsonl", *words, "--overwrite") == 0
-    assert read(tmp_path / "jsonl") == rows
 
 
 def test_vectors_beside_their_ids(model, table, tmp_path, capsys):

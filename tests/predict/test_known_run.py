@@ -1,5 +1,6 @@
 """What a run says of the tables that its model is given: columns, encoding, header."""
 
+import json
 import os
 
 import pytest
@@ -84,3 +85,23 @@ def test_beside_a_second_text_the_first_has_the_column_of_the_task(model, tmp_pa
     assert run(known, source, tmp_path / "out", "--format", "jsonl") == 0
     assert [row["score"] for row in read(tmp_path / "out")] == [1, 2, 3]
     assert files.read_json(str(tmp_path / "out" / "manifest.json"))["metrics"]["mse"] == 0
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("data.tsv", []), ("data.jsonl", ["--format", "jsonl"])])
+def test_published_columns_of_the_task_are_found(model, tmp_path, capsys, name, words):
+    known, rows = run_of(model, tmp_path, {}, "nsmc"), [("the film", "1"), ("the end", "0")]
+
+    def write(texts):
+        (tmp_path / name).write_text(f"{texts}\tlabel\n" + "".join(
+            f"{text}\t{label}\n" for text, label in rows) if name == "data.tsv" else "".join(
+                json.dumps({texts: text, "label": label}) + "\n" for text, label in rows))
+    for column in ("document", "text"):
+        write(column)
+        assert run(known, tmp_path / name, tmp_path / column, *words) == 0
+        assert [row[column] for row in read(tmp_path / column)] == ["the film", "the end"]
+    assert [row["score"] for row in read(tmp_path / "document")] == [
+        row["score"] for row in read(tmp_path / "text")]
+    write("sentence")
+    assert run(known, tmp_path / name, tmp_path / "other", *words) == 2
+    assert "no column 'text' among sentence, label; try --text_column" in capsys.readouterr().err

@@ -113,6 +113,15 @@ def test_a_row_without_an_id_is_known_by_its_place(write_file):
         assert sorted(block.ids(rows.id)) == ["1", f"{name} line 2", f"{name} line 3"]
 
 
+def test_an_id_of_beir_is_one_where_no_file_has_another(tmp_path):
+    for name, ids in (("a", {"_id": "d7"}), ("b", {"_id": "d8", "id": 3})):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": "a", **ids}) + "\n")
+    for names, expected in (("a", ["d7"]), ("b", ["3"]), ("ab", ["a.jsonl line 1", "3"])):
+        rows = rows_of([tmp_path / f"{name}.jsonl" for name in names])
+        (block,) = rows.blocks(bad=None)
+        assert block.ids(rows.id) == expected
+
+
 def test_rows_with_a_label_that_the_model_does_not_know_are_counted(write_file):
     rows = rows_of([write_file("a.tsv", "text\tlabel\na\tgood\nb\tnew\nc\t\n")])
     (block,) = rows.blocks(bad=None)

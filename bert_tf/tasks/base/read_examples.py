@@ -4,7 +4,7 @@ import os
 import sys
 
 from bert_tf.data.table_form import AS_FOUND
-from bert_tf.data.tables import BadRow, NoColumn
+from bert_tf.data.tables import BadRow, NoColumn, NoField
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.storage.encodings import EncodingError
 from bert_tf.tasks.base.text_files import BadLabel
@@ -42,13 +42,15 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
             attempt="a task for custom tables, such as 'classify'"))
     for name in columns:
         check_choice("columns", name, (*task.columns, *task.optional_columns))
+    published = task.columns is None
     columns = {**(task.columns or {}), **columns}
     path = os.fspath(path)
     try:
         examples, bad = _sorted_out(task.read(path, columns, form))
     except NoColumn as error:
         flags = [f"--{name}_column" for name in columns if columns[name] == error.column]
-        raise UsageError(explain(str(error), attempt=" or ".join(flags))) from error
+        raise UsageError(explain(str(error), attempt=_own_table(task) if published
+                                 else " or ".join(flags))) from error
     except EncodingError as error:
         raise BertTfError(f"{error}, or --encoding {error.likely or 'NAME'}") from error
     total = len(examples) + len(bad)
@@ -56,6 +58,8 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
         raise BertTfError(explain(f"{path}: no examples", f"examples of {task.name}"))
     refused = [] if skipped is not None else [
         error for error in bad if not task.dirty or isinstance(error, BadLabel)]
+    if published and len(bad) == total and all(isinstance(error, NoField) for error in bad):
+        raise BadRow(explain(str(bad[0]), attempt=_own_table(task)))
     if refused or not examples:
         raise BadRow(bad_rows_message(path, refused or bad, total))
     if bad:
@@ -64,6 +68,13 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
         if skipped is not None:
             skipped += bad
     return examples
+
+
+def _own_table(task):
+    """Return what to try with a file that has other columns than those published."""
+    name = "regress" if task.problem == "regression" else "pair" if task.pair else "classify"
+    second = ", --text_b_column" if task.pair else ""
+    return f"--task {name} with --text_column{second} and --label_column"
 
 
 def _sorted_out(read):

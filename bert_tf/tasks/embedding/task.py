@@ -27,6 +27,7 @@ from bert_tf.tasks.embedding.teacher import WITHOUT_LABELS, load_teacher
 _CUTOFFS = (1, 10)  # of the recall
 _MUCH_MISSING = 0.5  # of the texts of lists, from which on a note says it
 _MANY_ALIKE = 0.1  # of the texts, from which on a note says that they are read as others
+_ROUNDED = 1e-5  # of a component of a vector of length 1
 _PROBED = 100  # texts alone that are read as queries and as passages before all are
 _PAIRS, _QUERIES, _TEXTS = KINDS
 
@@ -59,6 +60,7 @@ class Embedding(TaskType):
             raise UsageError(f"--class_weights with --task {task.name}, which has no labels; "
                              "omit it")
         self.loss = None  # the `EmbeddingLoss`, once the train examples are known
+        self.same_vector = False  # whether all texts have one by the predictions made last
         self.kind = None  # one of `KINDS`, of the examples that are measured on
 
     def labels(self, train):
@@ -142,7 +144,7 @@ class Embedding(TaskType):
         for rows, found, _ in self.outputs(model, features):
             vectors[rows] = found
         table, rows = table_of(examples, TextTable(model.prompts))
-        return _lines(examples, table, rows, vectors)
+        return self._lines(examples, table, rows, vectors)
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signature `embed`."""
@@ -153,7 +155,14 @@ class Embedding(TaskType):
         if vectors[0].ndim != 1:
             raise UsageError(explain("a SavedModel with a vector for each token",
                                      "another --pooling at export than none"))
-        return _lines(examples, table, rows, served_code(signatures).decode(np.stack(vectors)))
+        return self._lines(examples, table, rows, served_code(signatures).decode(np.stack(vectors)))
+
+    def _lines(self, examples, table, rows, vectors):
+        """Return what `predict` does of the vectors of all texts in a table."""
+        check_finite(vectors, "the model gives vectors")
+        vectors = of_length_1(vectors)
+        self.same_vector = len(vectors) > 1 and np.ptp(vectors, axis=0).max() < _ROUNDED
+        return lines_of(examples, table, rows, vectors)
 
     def metrics(self, examples, predictions):
         """See `TaskType.metrics`: of ranks, correlations, or of how the cosine separates two."""
@@ -173,7 +182,7 @@ class Embedding(TaskType):
     def notes(self, examples, predictions, metrics):
         """See `TaskType.notes`: the same vector for all texts, ranks no better than by chance."""
         scores = {line["score"] for line in predictions}
-        if len(scores) == 1 < len(predictions):
+        if self.same_vector and len(scores) == 1:
             return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
         if "ranks" not in predictions[0]:
             return []
@@ -263,12 +272,6 @@ def table_of(examples, table):
         rows.append([table.add("query" if is_query else None, first),
                      *(table.add("passage" if is_query else None, other) for other in others)])
     return table, rows
-
-
-def _lines(examples, table, rows, vectors):
-    """Return what `predict` does of the vectors of all texts in a table."""
-    check_finite(vectors, "the model gives vectors")
-    return lines_of(examples, table, rows, of_length_1(vectors))
 
 
 def lines_of(examples, table, rows, vectors, compare=products):

@@ -162,7 +162,10 @@ def test_any_text_is_kept_as_it_is(write_file, text, file):
     ("regress", TABLE + "a\thigh\n", "line 2: label 'high'"),
     ("regress", TABLE + "a\t1e999\n", "line 2: label '1e999'"),
     ("cola", "index\tsentence\n0\ta\n", "line 1: no column '3' among 2 columns"),
-    ("sst2", "sentence\n", "line 1: no column 'label'"),
+    ("sst2", "text\tlabel\na\t1\n", "line 1: no column 'sentence' among text, label; try --task "
+     "classify with --text_column and --label_column$"),
+    ("mrpc", "a\tb\n", "try --task pair with --text_column, --text_b_column and --label_column$"),
+    ("stsb", "a\tb\n", "; try --task regress with --text_column, --text_b_column and --label_"),
 ])
 def test_a_wrong_file_is_refused_with_its_line(write_file, name, text, message):
     with pytest.raises(BertTfError, match=message):
@@ -179,6 +182,13 @@ def test_a_wrong_file_is_refused_with_its_line(write_file, name, text, message):
 def test_wrong_values_of_json_are_refused(write_file, row, message):
     with pytest.raises(BertTfError, match=message):
         read_task("classify", write_file("a.jsonl", json.dumps(row)))
+
+
+def test_fields_of_a_named_task_that_no_object_has_are_those_of_another_task(write_file):
+    row = json.dumps({"text": "a", "label": 1}) + "\n"
+    with pytest.raises(BertTfError, match="line 1: no field 'document' among text, label; try "
+                                          "--task classify with --text_column and --label_column$"):
+        read_task("nsmc", write_file("a.jsonl", row * 2))
 
 
 def test_wrong_numbers_of_json_are_refused(write_file):

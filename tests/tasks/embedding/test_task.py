@@ -199,6 +199,20 @@ def test_ranks_among_few_texts_are_noted_as_chance(eager):
         "mrr@10 1.0000 is no better than 1.0000, as of an order by chance"]
 
 
+def test_the_same_vector_of_all_texts_is_noted(eager):
+    kind, model = make_type(find_task("embed"), options(task="embed")), make()
+    same = [QueryExample(str(n), f"w{n}", (f"w{n}",)) for n in range(3)]  # every score is 1
+    pairs = [QueryExample(str(n), f"w{n}", (f"w{n + 5}",), scores=(n,)) for n in range(2)]
+    for noted in (False, True):
+        for examples in (same, pairs):
+            lines = kind.predict(model, examples)
+            notes = kind.notes(examples, lines, kind.metrics(examples, lines))
+            assert notes == ["every cosine is 1: all texts have the same vector"] * noted
+        table = model.encoder.backbone.embeddings.word_embeddings
+        table.assign(np.ones(table.shape))
+    assert kind.notes(pairs, [{"score": 0.5}, {"score": 1}], {}) == []  # of a trial before
+
+
 def test_many_negatives_of_a_single_row_are_noted(eager, capsys):
     kind = make_type(find_task("embed"), options(task="embed", crops=None))
     kind.loss = EmbeddingLoss(loss="in_batch")
