@@ -64,7 +64,7 @@ _FURTHER = {
     ("eurobert", "xlarge"): {"num_attention_heads": 18, "num_key_value_heads": 6,
                              "intermediate_size": 6144},
     ("ultrabert", "tiny"): {"masked_lm_head_size": 128},
-    ("mobilebert", "tiny"): {"intermediate_size": 128, "embedding_size": 64,
+    ("mobilebert", "tiny"): {"intermediate_size": 256, "embedding_size": 64,
                              "intra_bottleneck_size": 64},
     ("mobilebert", "base"): {"num_attention_heads": 4, "intermediate_size": 512},
     ("qwen3", "tiny"): {"num_key_value_heads": 1, "attention_head_size": 64},

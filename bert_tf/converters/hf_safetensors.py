@@ -49,7 +49,7 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "eurobert": "PreTrainedTokenizerFast",
                "qwen3": "PreTrainedTokenizerFast", "gemma3": "PreTrainedTokenizerFast",
                "t5": "PreTrainedTokenizerFast", "ultrabert": "PreTrainedTokenizerFast",
-               "mobilebert": "MobileBertTokenizer"}
+               "mobilebert": "BertTokenizer"}
 _QUESTIONS = "qa_classifier.*"  # BigBird's head, which no class of ours has
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
