@@ -105,16 +105,17 @@ def official(tensors, config):
     for number, block in enumerate(encoder.transformer_layers):
         parts, theirs = block.block_layers, f"mobilebert.encoder.layer.{number}"
         attention, norm = parts["attention"]
-        named = [(attention._query_dense, "attention.self.query"), (norm, "attention.output.LayerN"
-                  "orm"), (attention._key_dense, "attention.self.key"),
+        named = [(attention._query_dense, "attention.self.query"),
+                 (attention._key_dense, "attention.self.key"),
                  (attention._value_dense, "attention.self.value"),
-                 (attention._output_dense, "attention.output.dense")]
+                 (attention._output_dense, "attention.output.dense"),
+                 (norm, "attention.output.LayerNorm")]
         for name, other in (("bottleneck_input", "bottleneck.input"),
                             ("kq_shared_bottleneck", "bottleneck.attention"),
                             ("bottleneck_output", "output.bottleneck")):
             if name in parts and parts[name][0].built:
-                named += [(parts[name][0], f"{other}.dense"), (parts[name][-1], f"{other}.LayerNo"
-                           "rm")]
+                named += [(parts[name][0], f"{other}.dense"),
+                          (parts[name][-1], f"{other}.LayerNorm")]
         for index, network in enumerate(parts["ffn"]):
             prefix = "" if index == len(parts["ffn"]) - 1 else f"ffn.{index}."
             named += zip(network, (f"{prefix}{end}" for end in (
@@ -201,6 +202,19 @@ def test_weights_that_are_not_used_stay_behind(tmp_path):
         MASKED_LM | NEXT | POOLER, config)))
     assert {name.split(".")[-3] for name in read.dropped} == {"attention", "pooler"}
     assert not read.config.key_query_shared_bottleneck and read.config.pooling == "first"
+
+
+def test_as_first_published(tmp_path):
+    """Without the name of a class, and with copies of what is tied."""
+    config = {key: value for key, value in CONFIG.items() if key != "architectures"}
+    tensors = tensors_of(MASKED_LM | NEXT)
+    words = tensors["mobilebert.embeddings.word_embeddings.weight"]
+    copies = {"cls.predictions.decoder.weight": words,
+              "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
+              "mobilebert.embeddings.position_ids": np.arange(32)[None]}
+    read = hf_safetensors.read(write(tmp_path / "model", config, tensors | copies))
+    assert {*read.dropped} == copies.keys()
+    check_written(read, tensors, tmp_path / "again")
 
 
 def test_relations_of_the_last_layer():
