@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from bert_tf.bottlenecks import check_bottlenecks
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.family_defaults import FAMILY_DEFAULTS
 from bert_tf.fields import Config
@@ -17,11 +18,11 @@ _CHOICES = {
     "position_embedding": ("learned", "sinusoidal", "none"),
     "relative_position": ("none", "bias", "disentangled", "rotary"),
     "pos_att_type": ("c2p|p2c", "c2p", "p2c"),
-    "norm": ("layer_norm", "rms_norm", "rms_norm_plus_one"),
+    "norm": ("layer_norm", "rms_norm", "rms_norm_plus_one", "no_norm"),
     "norm_position": ("post", "pre", "both"),
     "feed_forward": ("dense", "conv", "gated"),
     "pooling": ("dense", "first", "last", "mean", "late"),
-    "masked_lm_head": ("transform", "linear", "tied"),
+    "masked_lm_head": ("transform", "linear", "tied", "extended"),
     "label_head": ("linear", "no_bias", "dense", "transform"),
     "label_act": ACTIVATIONS,
     "first_conv_act": ACTIVATIONS,
@@ -68,6 +69,10 @@ class ModelConfig(Config):
     score_size: int = 0  # scores are divided by its square root; 0 for the width of a head
     query_key_norm: bool = False  # whether each head of queries and keys is normalized by `norm`
     intermediate_size: int = 3072  # width of the feed-forward layer
+    num_feedforward_networks: int = 1  # of a block, one after the other
+    intra_bottleneck_size: int = 0  # width within blocks, between dense layers; 0: hidden_size
+    key_query_shared_bottleneck: bool = False  # whether queries and keys are made of a bottleneck
+    use_bottleneck_attention: bool = False  # or with values of the one into the block
     hidden_act: str = "gelu_approximate"  # "gelu" is erf; "gelu_approximate" the tanh form
     hidden_dropout_prob: float = 0.1  # after embeddings and every output dense
     attention_probs_dropout_prob: float = 0.1  # on the attention probabilities
@@ -78,6 +83,8 @@ class ModelConfig(Config):
     layer_norm_eps: float = 1e-12  # added to the variance
     padding_id: int = 0  # id of [PAD]; RoBERTa counts positions from the one after it
     embedding_size: int = 0  # width E of the embedding tables; 0 for hidden_size
+    trigram_input: bool = False  # whether words are embedded with both neighbours; all tables but
+    #     theirs are as wide as the layers then
     num_hidden_groups: int = 0  # groups of layers that share weights; 0: every layer its own
     attention: str = "bidirectional"  # "causal": a position sees itself and those before it
     position_embedding: str = "learned"  # "sinusoidal": fixed, Vaswani et al. 2017, section 3.5
@@ -85,11 +92,9 @@ class ModelConfig(Config):
     relative_position: str = "none"  # in the scores: "bias", "disentangled" or "rotary"
     position_buckets: int = 0  # of distances: of "bias" in all, of "disentangled" on either side
     max_relative_position: int = 0  # distance at which the last bucket begins
-    pos_att_type: str = "c2p|p2c"  # of "disentangled": whether content says of positions (c2p),
-    #     positions of content (p2c), or both
-    share_att_key: bool = True  # of "disentangled": distances have the keys and queries of the
-    #     tokens, and buckets that grow, of a table with LayerNorm; False: projections of each
-    #     layer's own, and a row each up to position_buckets
+    pos_att_type: str = "c2p|p2c"  # of "disentangled": content to position, the reverse, or both
+    share_att_key: bool = True  # of "disentangled": whether distances have the keys and queries of
+    #     tokens, growing buckets and LayerNorm; else projections of each layer's, and a row each
     rotary_base: float = 10000.0  # of layers that see the whole sequence
     local_rotary_base: float = 10000.0  # of layers that see a window
     rotary_factor: float = 1.0  # by which positions are divided before they turn anything
@@ -97,7 +102,7 @@ class ModelConfig(Config):
     global_attention_every: int = 1  # where there are windows: every n-th layer sees all,
     first_global_layer: int = 0  # from this one on
     norm: str = "layer_norm"  # of the embeddings and the stack; "rms_norm": without mean and bias;
-    #     "rms_norm_plus_one": such a one that scales by 1 + gamma
+    #     "rms_norm_plus_one": such a one that scales by 1 + gamma; "no_norm": gamma and beta alone
     norm_position: str = "post"  # of LayerNorm: after each residual; "pre": before each half;
     #     "both": before each half and after it, before the residual is added
     scale_embeddings: bool = False  # whether word embeddings are multiplied by √E
@@ -113,7 +118,8 @@ class ModelConfig(Config):
     pooling: str = "dense"  # pooled_output: tanh dense on the first token; "first", "last", "mean";
     #     "late": the mean, but of labels that of what their head's dense layer makes of each token
     masked_lm_head: str = "transform"  # and the word embeddings; "tied": these alone, as always in
-    #     family "gpt" for "transform"; "linear": a matrix of its own
+    #     family "gpt" for "transform"; "linear": a matrix of its own; "extended": a transform as
+    #     wide as the layers, and beside narrower word embeddings columns of its own
     masked_lm_head_size: int = 0  # of "linear": before it two dense layers without bias, this wide
     #     and as wide as the layers, each with head_act; 0: none
     head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
@@ -128,14 +134,15 @@ class ModelConfig(Config):
             # Files of GPT say so that were written before "tied" had a name.
             object.__setattr__(self, "masked_lm_head", "tied")
         self._refuse(("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
-                      "max_position_embeddings", "global_attention_every"),
+                      "max_position_embeddings", "global_attention_every",
+                      "num_feedforward_networks"),
                      lambda value: value >= 1, "at least 1")
         if self.family == "static":
             self._refuse(("num_hidden_layers",), lambda value: value == 0, "0 of family='static'")
         else:
             self._refuse(("num_hidden_layers",), lambda value: value >= 1, "at least 1")
         self._refuse(("type_vocab_size", "embedding_size", "attention_head_size", "score_size",
-                      "masked_lm_head_size"),
+                      "masked_lm_head_size", "intra_bottleneck_size"),
                      lambda value: value >= 0, "at least 0")
         self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
@@ -146,6 +153,7 @@ class ModelConfig(Config):
             check_choice(name, getattr(self, name), choices)
         self._check_fields_against_each_other()
         self._check_positions()
+        check_bottlenecks(self)
 
     def _check_fields_against_each_other(self):
         if not 0 <= self.padding_id < self.vocab_size:
@@ -190,11 +198,12 @@ class ModelConfig(Config):
         if self.bilstm and self.hidden_size % 2:
             raise UsageError(explain(f"bilstm with hidden_size={self.hidden_size}",
                                      "an even number, half for each direction"))
-        if self.hidden_size % self.num_attention_heads and not self.attention_head_size:
-            heads = (n for n in range(1, _MOST_HEADS + 1) if self.hidden_size % n == 0)
+        if self.block_width % self.num_attention_heads and not self.attention_head_size:
+            heads = (n for n in range(1, _MOST_HEADS + 1) if self.block_width % n == 0)
             near = min(heads, key=lambda n: abs(n - self.num_attention_heads))
+            name = "intra_bottleneck_size" if self.intra_bottleneck_size else "hidden_size"
             raise UsageError(explain(
-                f"hidden_size={self.hidden_size} over "
+                f"{name}={self.block_width} over "
                 f"num_attention_heads={self.num_attention_heads} leaves a remainder",
                 attempt=f"num_attention_heads={near}"))
         self._check_key_value_heads()
@@ -210,6 +219,7 @@ class ModelConfig(Config):
         for name, value, right in (
                 ("num_key_value_heads", self.key_value_heads, self.num_attention_heads),
                 ("attention_head_size", self.query_size, self.hidden_size),
+                ("intra_bottleneck_size", self.block_width, self.hidden_size),
                 ("query_key_norm", self.query_key_norm, False)):
             if value != right:
                 raise UsageError(explain(
@@ -247,9 +257,24 @@ class ModelConfig(Config):
                 "norm_position='post' and local_attention=0"))
 
     @property
+    def block_width(self):
+        """Width of what attention and feed-forward networks take and give."""
+        return self.intra_bottleneck_size or self.hidden_size
+
+    @property
+    def has_bottleneck_blocks(self):
+        """Whether layers are `BottleneckBlock`s."""
+        return self.intra_bottleneck_size > 0 or self.num_feedforward_networks > 1
+
+    @property
+    def projects_embeddings(self):
+        """Whether a dense layer makes embeddings, after their sum, as wide as the layers."""
+        return self.embedding_width != self.hidden_size and not self.trigram_input
+
+    @property
     def head_size(self):
         """Width H of one attention head."""
-        return self.attention_head_size or self.hidden_size // self.num_attention_heads
+        return self.attention_head_size or self.block_width // self.num_attention_heads
 
     @property
     def query_size(self):
@@ -289,7 +314,8 @@ class ModelConfig(Config):
     @property
     def sees_neighbours(self):
         """Whether more than attention shows a position its neighbours, past any mask."""
-        return self.bilstm or self.conv_kernel_size > 1 or self.first_conv_kernel_size > 0
+        return (self.bilstm or self.trigram_input or self.conv_kernel_size > 1
+                or self.first_conv_kernel_size > 0)
 
     @property
     def longest(self):
@@ -315,10 +341,7 @@ class ModelConfig(Config):
 
     @classmethod
     def load_any(cls, path):
-        """Read ours or google-research/bert's `bert_config.json`, whose `gelu` is the tanh form.
-
-        Only ours names a `family`.
-        """
+        """Read ours, with a `family`, or google-research/bert's, whose `gelu` is the tanh form."""
         values = files.read_json(path)
         if isinstance(values, dict) and "family" not in values:
             values = {key: value for key, value in values.items() if key not in UNREAD_KEYS}

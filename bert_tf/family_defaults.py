@@ -25,6 +25,13 @@ FAMILY_DEFAULTS = {
     "albert": {"embedding_size": 128, "num_hidden_groups": 1},
     "electra": {"hidden_act": "gelu", "pooling": "first", "label_head": "dense",
                 "label_act": "gelu"},
+    # Sun et al. 2020, "MobileBERT", section 3 and table 1.
+    "mobilebert": {"hidden_size": 512, "num_hidden_layers": 24, "num_attention_heads": 4,
+                   "intermediate_size": 512, "hidden_act": "relu", "hidden_dropout_prob": 0.0,
+                   "embedding_size": 128,
+                   "trigram_input": True, "intra_bottleneck_size": 128,
+                   "key_query_shared_bottleneck": True, "num_feedforward_networks": 4,
+                   "norm": "no_norm", "pooling": "first", "masked_lm_head": "extended"},
     "gpt": _GPT,
     # Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3.
     "gpt2": {**_GPT, "max_position_embeddings": 1024, "norm_position": "pre"},

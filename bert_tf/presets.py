@@ -28,6 +28,7 @@ PRESETS = {
     "jina_embeddings_v3": {"tiny": (2, 128), "large": (24, 1024)},
     "eurobert": {"tiny": (2, 128), "base": (12, 768), "large": (26, 1152), "xlarge": (32, 2304)},
     "ultrabert": {"tiny": (2, 128)},
+    "mobilebert": {"tiny": (2, 128), "base": (24, 512)},
     # Qwen3-Embedding 0.6B, 4B and 8B; EmbeddingGemma 300M.
     "qwen3": {"tiny": (2, 128), "base": (28, 1024), "large": (36, 2560), "xlarge": (36, 4096)},
     "gemma3": {"tiny": (2, 128), "base": (24, 768)},
@@ -41,7 +42,8 @@ VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 3052
                "mpnet": 30527, "deberta_v1": 50265, "deberta": 128100, "modernbert": 50368,
                "nomic_bert": 30528,
                "gte": 250048, "jina_embeddings_v3": 250002, "eurobert": 128256, "qwen3": 151669,
-               "gemma3": 262144, "t5": 32128, "ultrabert": 32000}
+               "gemma3": 262144, "t5": 32128, "ultrabert": 32000,
+               "mobilebert": 30522}
 # Ids of their padding, where that is not 0.
 _PADDING_IDS = {"roberta": 1, "gpt2": 50256, "xlm_roberta": 1, "camembert": 1, "mpnet": 1,
                 "modernbert": 50283, "gte": 1, "jina_embeddings_v3": 1, "eurobert": 128001,
@@ -64,6 +66,9 @@ _FURTHER = {
     ("eurobert", "xlarge"): {"num_attention_heads": 18, "num_key_value_heads": 6,
                              "intermediate_size": 6144},
     ("ultrabert", "tiny"): {"masked_lm_head_size": 128},
+    ("mobilebert", "tiny"): {"intermediate_size": 256, "embedding_size": 64,
+                             "intra_bottleneck_size": 64},
+    ("mobilebert", "base"): {"num_attention_heads": 4, "intermediate_size": 512},
     ("qwen3", "tiny"): {"num_key_value_heads": 1, "attention_head_size": 64},
     ("qwen3", "base"): {"num_key_value_heads": 8, "intermediate_size": 3072},
     # Both have four rows less than the smallest.

@@ -12,10 +12,10 @@ import pytest
 from bert_tf.cli import COMMANDS
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "cores", "fields", "family_defaults", "presets", "errors", "shapes", "storage",
-          "randomness", "options", "side_by_side", "without_keras"}
-LIGHT = {"config", "cores", "fields", "family_defaults", "presets", "errors", "storage", "shapes",
-         "cli", "options", "side_by_side", "without_keras"}
+GROUND = {"bottlenecks", "config", "cores", "fields", "family_defaults", "presets", "errors",
+          "shapes", "storage", "randomness", "options", "side_by_side", "without_keras"}
+LIGHT = {"bottlenecks", "config", "cores", "fields", "family_defaults", "presets", "errors",
+         "storage", "shapes", "cli", "options", "side_by_side", "without_keras"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},

@@ -14,7 +14,7 @@ def test_every_size_of_a_family_is_of_that_family(family):
         config = preset(family, name, vocab_size=99, hidden_dropout_prob=0.3)
         assert (config.family, config.vocab_size, config.hidden_dropout_prob) == (family, 99, 0.3)
         if family not in ("modernbert", "eurobert", "qwen3", "gemma3", "t5") or name == "tiny":
-            assert config.intermediate_size == 4 * config.hidden_size
+            assert config.intermediate_size == 4 * config.block_width
 
 
 def test_what_a_published_vocabulary_brings():

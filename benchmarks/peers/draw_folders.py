@@ -27,7 +27,9 @@ KINDS = {"nomic_bert": ("NomicBert", "bert_st_mean", {"type_vocab_size": 2}),
              "max_relative_positions": 24}),
          "jina_embeddings_v3": ("JinaEmbeddingsV3", "xlm_roberta_mlm", {}),
          "ultrabert": ("Ultrabert", "modernbert_mlm", {
-             "num_key_value_heads": 1, "sliding_window": 4, "prediction_head_size": 20})}
+             "num_key_value_heads": 1, "sliding_window": 4, "prediction_head_size": 20}),
+         "mobilebert": ("MobileBert", "bert_st_mean", {
+             "intra_bottleneck_size": 24, "embedding_size": 16, "classifier_activation": False})}
 HEADS = {"mlm": "ForMaskedLM", "classification": "ForSequenceClassification",
          "tokens": "ForTokenClassification"}
 SIZES = {"hidden_size": 36, "num_hidden_layers": 3, "num_attention_heads": 3,

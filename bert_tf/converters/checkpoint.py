@@ -137,6 +137,9 @@ def dense_name(number):
 def _embeddings(config):
     name, width = f"{config.family}/embeddings", config.embedding_width
     shapes = {f"{name}/word_embeddings": (config.vocab_size, width)}
+    if config.trigram_input:
+        shapes |= _dense(f"{name}/embedding_projection", 3 * width, config.hidden_size)
+        width = config.hidden_size
     if config.type_vocab_size:
         shapes[f"{name}/token_type_embeddings"] = (config.type_vocab_size, width)
     if config.position_embedding == "learned":
@@ -149,10 +152,11 @@ def _embeddings(config):
 def _encoder(config, name):
     hidden, inner, width = config.hidden_size, config.intermediate_size, config.embedding_width
     kernel = (config.conv_kernel_size,) if config.feed_forward == "conv" else ()
-    layers = config.num_hidden_groups or config.num_hidden_layers
+    layers, within = config.num_hidden_groups or config.num_hidden_layers, config.block_width
     if layers > _MOST_LAYERS:
         raise UsageError(explain(f"num_hidden_layers={layers}", f"at most {_MOST_LAYERS}"))
-    shapes = _dense(f"{name}/embeddings_project", width, hidden) if width != hidden else {}
+    shapes = (_dense(f"{name}/embeddings_project", width, hidden)
+              if config.projects_embeddings else {})
     bias, has_beta = config.use_bias and config.dense_bias, _norm_bias(config)
     outer = 2 * inner if config.feed_forward == "gated" else inner
     # Where LayerNorm stands in a block.
@@ -161,9 +165,14 @@ def _encoder(config, name):
     for layer in range(layers):
         kind = "group" if config.num_hidden_groups else "layer"
         block = f"{name}/encoder/{kind}_{layer}"
+        shapes |= _bottlenecks(config, block, bias, has_beta)
+        attending = (within if config.key_query_shared_bottleneck
+                     or config.use_bottleneck_attention else hidden)
         for part in ("query", "key", "value"):
             own = f"{block}/attention/self/{part}"
-            shapes |= _dense(own, hidden, config.query_size if part == "query" else
+            entering = (hidden if part == "value" and not config.use_bottleneck_attention
+                        else attending)
+            shapes |= _dense(own, entering, config.query_size if part == "query" else
                              config.key_value_size,
                              bias=bias and (config.key_bias or part != "key"))
             if config.query_key_norm and part != "value":
@@ -173,12 +182,16 @@ def _encoder(config, name):
                 if term in config.pos_att_type:
                     shapes |= _dense(f"{block}/attention/self/position_{part}", hidden, hidden,
                                      bias=bias and part == "query")
-        shapes |= _dense(f"{block}/attention/output/dense", config.query_size, hidden, bias=bias)
-        shapes |= _dense(f"{block}/intermediate/dense", hidden, outer, kernel,
-                         bias and config.intermediate_bias)
-        shapes |= _dense(f"{block}/output/dense", inner, hidden, kernel, bias)
+        shapes |= _dense(f"{block}/attention/output/dense", config.query_size, within, bias=bias)
+        networks = ["", *(f"ffn_layer_{i}/" for i in range(config.num_feedforward_networks - 1))]
+        for network in (f"{block}/{each}" for each in networks):
+            shapes |= _dense(f"{network}intermediate/dense", within, outer, kernel,
+                             bias and config.intermediate_bias)
+            shapes |= _dense(f"{network}output/dense", inner, within, kernel, bias)
         for norm in norms if config.norms_entering(layer) else norms[1:]:
-            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, has_beta)
+            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", within, has_beta)
+        for network in networks[1:]:
+            shapes |= _layer_norm(f"{block}/{network}output/LayerNorm", within, has_beta)
     if config.norm_position != "post":
         shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, has_beta)
     if config.first_conv_kernel_size:
@@ -197,9 +210,23 @@ def _encoder(config, name):
     return shapes
 
 
+def _bottlenecks(config, block, bias, has_beta):
+    hidden, within = config.hidden_size, config.intra_bottleneck_size
+    sizes = {"bottleneck_input": (hidden, within)} if within else {}
+    if config.key_query_shared_bottleneck:
+        sizes["kq_shared_bottleneck"] = hidden, within
+    if within:
+        sizes["bottleneck_output"] = within, hidden
+    shapes = {}
+    for name, (before, after) in sizes.items():
+        shapes |= _dense(f"{block}/{name}/dense", before, after, bias=bias)
+        shapes |= _layer_norm(f"{block}/{name}/LayerNorm", after, has_beta)
+    return shapes
+
+
 def _norm_bias(config):
     """Whether what normalizes the embeddings and the stack has a `beta`."""
-    return config.use_bias and config.norm == "layer_norm"
+    return config.use_bias and config.norm in ("layer_norm", "no_norm")
 
 
 def _masked_lm_head(config, name):
@@ -211,7 +238,12 @@ def _masked_lm_head(config, name):
         return {**(_dense(f"{name}/inner/dense", hidden, inner, bias=False)
                    | _dense(f"{name}/transform/dense", inner, hidden, bias=False) if inner else {}),
                 f"{name}/output_weights": (config.vocab_size, hidden)}
-    return {**_dense(f"{name}/transform/dense", config.hidden_size, width, bias=config.use_bias),
+    extra = {}
+    if config.masked_lm_head == "extended":
+        extra = {f"{name}/extra_output_weights": (config.vocab_size, config.hidden_size - width)}
+        width = config.hidden_size
+    return {**extra,
+            **_dense(f"{name}/transform/dense", config.hidden_size, width, bias=config.use_bias),
             **_layer_norm(f"{name}/transform/LayerNorm", width, config.use_bias),
             f"{name}/output_bias": (config.vocab_size,)}
 

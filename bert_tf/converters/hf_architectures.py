@@ -1,6 +1,6 @@
 """What a `config.json` says of architectures beyond BERT's: keys, defaults, and what is refused."""
 
-from bert_tf.converters import hf_causal, hf_deberta, hf_gpt, hf_t5, hf_ultrabert
+from bert_tf.converters import hf_causal, hf_deberta, hf_gpt, hf_mobilebert, hf_t5, hf_ultrabert
 from bert_tf.converters.hf_causal import layer_types, read_period
 from bert_tf.converters.hf_rope import read_both, read_rope, write_both
 from bert_tf.errors import UsageError, check_choice, explain
@@ -16,7 +16,8 @@ MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camemb
                "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte",
                "jina_embeddings_v3": "jina_embeddings_v3", "eurobert": "eurobert",
                **hf_gpt.MODEL_TYPES, **hf_causal.MODEL_TYPES, **hf_t5.MODEL_TYPES,
-               **hf_ultrabert.MODEL_TYPES, **hf_deberta.MODEL_TYPES}
+               **hf_ultrabert.MODEL_TYPES, **hf_deberta.MODEL_TYPES,
+               **hf_mobilebert.MODEL_TYPES}
 # Our field -> their key.
 KEYS = {
     "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
@@ -48,6 +49,7 @@ KEYS = {
                  "padding_id": "pad_token_id", "rotary_base": "rope_theta",
                  "pooling": "classifier_pooling"},
     **hf_gpt.KEYS, **hf_causal.KEYS, **hf_t5.KEYS, **hf_ultrabert.KEYS, **hf_deberta.KEYS,
+    "mobilebert": {**KEYS_OF_BERT, **hf_mobilebert.KEYS},
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -90,6 +92,7 @@ DEFAULTS = {
                  "pad_token_id": 128001, "rope_theta": 10000.0, "classifier_pooling": "late"},
     **hf_gpt.DEFAULTS, **hf_causal.DEFAULTS, **hf_t5.DEFAULTS, **hf_ultrabert.DEFAULTS,
     **hf_deberta.DEFAULTS,
+    "mobilebert": {**BERT_BASE, **hf_mobilebert.DEFAULTS},
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
@@ -112,6 +115,7 @@ ONLY = {
     "eurobert": {"attention_bias": False, "mlp_bias": False, "rope_scaling": None,
                  "tie_word_embeddings": False},
     **hf_gpt.ONLY, **hf_causal.ONLY, **hf_ultrabert.ONLY, **hf_deberta.ONLY,
+    "mobilebert": hf_mobilebert.ONLY,
 }
 # What such files call the keys, beside today's names or instead of them: NomicBERT's as GPT-2 does.
 _OLD_NAMES = {"eurobert": {"clf_pooling": "classifier_pooling"}, "nomic_bert": {
@@ -140,7 +144,7 @@ _FURTHER = {"nomic_bert": tuple(_OF_NOMIC.split()),
             "eurobert": ("auto_map", "head_dim", "hidden_dropout", "pretraining_tp", "bos_token",
                          "eos_token", "pad_token", "mask_token"),
             **hf_gpt.FURTHER, **hf_causal.FURTHER, **hf_t5.FURTHER, **hf_ultrabert.FURTHER,
-            **hf_deberta.FURTHER}
+            **hf_deberta.FURTHER, "mobilebert": hf_mobilebert.FURTHER}
 _ROPE_KEYS = ("global_rope_theta", "local_rope_theta")  # of ModernBERT
 # Families that take null for any token, since no position counts from it; their default may lie
 # beyond the vocabulary.
@@ -263,6 +267,8 @@ def written(family, values):
         return hf_deberta.written(family, values)
     if family in hf_ultrabert.KEYS:
         return {**hf_ultrabert.written(values), **further}
+    if family == "mobilebert":
+        return hf_mobilebert.written(values)
     if family in hf_gpt.KEYS:
         values = hf_gpt.written(family, values)
     if family in hf_causal.KEYS:
@@ -281,4 +287,5 @@ _READERS = {"deberta_v1": _read_deberta, "deberta": _read_deberta, "modernbert":
             "nomic_bert": _read_rotary, "eurobert": _read_rotary,
             "jina_embeddings_v3": _read_rotary, "gte": _read_gte,
             "gpt": hf_gpt.read, "gpt2": hf_gpt.read, "qwen3": hf_causal.read_qwen3,
-            "gemma3": hf_causal.read_gemma3, "t5": hf_t5.read, "ultrabert": hf_ultrabert.read}
+            "gemma3": hf_causal.read_gemma3, "t5": hf_t5.read, "ultrabert": hf_ultrabert.read,
+            "mobilebert": hf_mobilebert.read}

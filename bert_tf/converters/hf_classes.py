@@ -64,6 +64,7 @@ MODELS = {
     "gte": (*_classes("Gte", ("lm_head.",))[:-1], *_classes("New", ("lm_head.",))[:-1]),
     "jina_embeddings_v3": _classes("JinaEmbeddingsV3", ("lm_head.",)),
     "eurobert": _classes("EuroBert", ("lm_head.",))[:-1],  # neither here
+    "mobilebert": _like_bert("MobileBert"),
     "ultrabert": _classes("Ultrabert", ("head.", "cls.")),
     "qwen3": _left_to_right("Qwen3ForCausalLM", "Qwen3ForSequenceClassification", "Qwen3Model"),
     "gemma3": _left_to_right("Gemma3ForCausalLM", "Gemma3TextForSequenceClassification",

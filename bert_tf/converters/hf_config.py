@@ -134,6 +134,8 @@ def write_config(config, masked_lm, labelled=False):
     if family == "albert":
         values["inner_group_num"] = 1
         values["classifier_dropout_prob"] = config.hidden_dropout_prob
+    if family == "mobilebert":
+        values["classifier_activation"] = config.pooling == "dense"
     values = hf_architectures.written(family, values)
     where = f"the config.json of model_type {values['model_type']!r}"
     check_expressible(config, read_config(values, where, config.pooling == "dense", masked_lm),

@@ -14,6 +14,7 @@ from bert_tf.converters.name_table import (
     EXCHANGED,
     HALVES,
     SIDE_BY_SIDE,
+    TRANSPOSED,
     Row,
     by_head,
     with_first_row,
@@ -64,6 +65,8 @@ _JINA_MODULES = (
 )
 _HEAD_NORMS = {"attention/self/query": "self_attn.q_norm", "attention/self/key": "self_attn.k_norm"}
 _TRANSFORM = "cls/predictions/transform"
+_BOTTLENECKS = {"bottleneck_input": "bottleneck.input", "kq_shared_bottleneck":
+                "bottleneck.attention", "bottleneck_output": "output.bottleneck"}
 _T5_BLOCK = "transformer.encoder.block.{i}.layer"
 _T5 = (
     Row("t5/embeddings/word_embeddings", "transformer.shared.weight"),
@@ -257,6 +260,22 @@ ROWS = {
         *like_llama("eurobert", {"attention": "input_layernorm",
                                  "intermediate": "post_attention_layernorm"}),
         *label_heads("dense"),
+    ),
+    "mobilebert": (
+        *_ENCODER,
+        *dense("mobilebert/embeddings/embedding_projection",
+               "mobilebert.embeddings.embedding_transformation"),
+        *in_block("mobilebert", "mobilebert.encoder.layer.{i}",
+                  {f"{ours}/dense": f"{name}.dense" for ours, name in (
+                      *_BOTTLENECKS.items(),
+                      ("ffn_layer_{j}/intermediate", "ffn.{j}.intermediate"),
+                      ("ffn_layer_{j}/output", "ffn.{j}.output"))},
+                  {ours: f"{name}.LayerNorm" for ours, name in (
+                      *_BOTTLENECKS.items(), ("ffn_layer_{j}/output", "ffn.{j}.output"))}),
+        *_BERT_HEAD,
+        Row("cls/predictions/extra_output_weights", "cls.predictions.dense.weight", TRANSPOSED),
+        *classes("cls/seq_relationship", "cls.seq_relationship"),
+        *label_heads(),
     ),
     "ultrabert": (
         *dense("cls/predictions/inner/dense", "head.linear1"),

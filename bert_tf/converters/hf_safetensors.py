@@ -16,6 +16,7 @@ from bert_tf.converters import (
     hf_causal,
     hf_config,
     hf_deberta,
+    hf_mobilebert,
     hf_reading,
     peft_adapter,
     prompted_pairs,
@@ -50,7 +51,8 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "gte": "XLMRobertaTokenizer", "jina_embeddings_v3": "XLMRobertaTokenizer",
                "eurobert": "PreTrainedTokenizerFast",
                "qwen3": "PreTrainedTokenizerFast", "gemma3": "PreTrainedTokenizerFast",
-               "t5": "PreTrainedTokenizerFast", "ultrabert": "PreTrainedTokenizerFast"}
+               "t5": "PreTrainedTokenizerFast", "ultrabert": "PreTrainedTokenizerFast",
+               "mobilebert": "BertTokenizer"}
 _QUESTIONS = "qa_classifier.*"  # BigBird's head, which no class of ours has
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
@@ -154,13 +156,16 @@ def _read_model(folder, task=None, further=()):
     pooler = f"{PREFIXES[family]}pooler."
     own_head = hf_bert.has_own_head(values, task)
     # Files of older versions hold one that their classifier does not use.
-    pooled = not own_head and _needs_pooler(family, task) or task["task"] != "classifier" and any(
-        pooler in name for name in tensors)
+    activated = hf_mobilebert.activates(values)
+    pooled = (not own_head and _needs_pooler(family, task, activated)
+              or task["task"] != "classifier" and (family != "mobilebert" or activated)
+              and any(pooler in name for name in tensors))
     config = hf_config.read_config(values, source, pooled, task == MASKED_LM)
     if own_head:
         config = config.replace(label_head="dense", label_act=config.hidden_act)
     unread = [*heads, *further, *hf_deberta.unread(values), *([] if pooled else [f"{pooler}*"]),
-              *([TASK_TYPES] if values["model_type"] == "ernie" else [])]
+              *([TASK_TYPES] if values["model_type"] == "ernie" else []),
+              *([hf_mobilebert.UNUSED] if config.use_bottleneck_attention else [])]
     ours, left = to_ours(rows_read(config, values, tensors), tensors,
                          parameter_shapes(config, task), folder, unread)
     tokenizer = tokenizer_files.tokenizer_folder(folder) or tokenizer_files.tokenizer_folder(model)
@@ -204,7 +209,7 @@ def _values_of(config, task):
         raise UsageError(explain(f"family={config.family!r} cannot be written in the hf format",
                                  ", ".join(MODELS)))
     architectures = [name for each, name, _ in MODELS[config.family] if each == plain][:1]
-    needs = _needs_pooler(config.family, task)
+    needs = _needs_pooler(config.family, task, config.pooling == "dense")
     usual = FAMILY_DEFAULTS[config.family].get("pooling", "dense")
     other = (needs or task["task"] == "classifier") and (config.pooling == "dense") != needs
     values = hf_config.write_config(config.replace(pooling=usual) if other else config,
@@ -228,8 +233,11 @@ def write_tokenizer_of(checkpoint, folder):
                     reading["seq_length"] if cut else config.longest)
 
 
-def _needs_pooler(family, task):
-    """Whether their class for a task has a pooler (others may: their encoders of any family)."""
+def _needs_pooler(family, task, activated):
+    """Whether their class for a task has a pooler (others may: their encoders of any family);
+    MobileBERT's where it is `activated`."""
+    if family == "mobilebert":
+        return activated and (task["task"] == "classifier" or bool(task.get("sentence_task")))
     if task["task"] == "classifier":
         return FAMILY_DEFAULTS[family].get("pooling", "dense") == "dense"
     return bool(task.get("sentence_task"))

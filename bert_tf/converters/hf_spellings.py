@@ -36,6 +36,7 @@ _TIED = {
     "gte": {"lm_head.decoder.weight": "gte.embeddings.word_embeddings.weight"},
     "jina_embeddings_v3": _tied_decoder("lm_head", "roberta"),
     "eurobert": {},
+    "mobilebert": _tied_decoder("cls.predictions", "mobilebert"),
     "ultrabert": {"head.decoder.weight": "cls.weight"},  # as the module is named today
     "qwen3": {"lm_head.weight": "model.embed_tokens.weight"},
     "gemma3": {"lm_head.weight": "model.embed_tokens.weight"},

@@ -149,12 +149,11 @@ class Distiller(keras.Model):
 
 def _last_relations(encoder, states):
     """Return the last layer's queries, keys and values, float32 `[b, seq_length, …]`."""
-    attention = encoder.backbone.encoder.blocks[-1].attention
-    entering = states[-2] if attention.layer_norm is None else attention.layer_norm(states[-2])
-    own = attention.self_attention
-    entering = tf.cast(entering, own.compute_dtype)
-    return [tf.cast(of_tokens(entering), tf.float32)
-            for of_tokens in (own.queries, own.keys, own.value)]
+    block = encoder.backbone.encoder.blocks[-1]
+    own = block.attention.self_attention
+    attending, values = (tf.cast(each, own.compute_dtype) for each in block.entering(states[-2]))
+    return [tf.cast(projected, tf.float32)
+            for projected in (own.queries(attending), own.keys(attending), own.value(values))]
 
 
 def _relation_heads(teacher, student, asked):

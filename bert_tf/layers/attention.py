@@ -29,7 +29,8 @@ class SelfAttention(Layer):
     Instead of an adder a `layout` may be given, with `hidden [tokens, hidden]`: then `context` is
     `[tokens, …]` as well and `attention_probs` a list, an item for each rectangle. With
     `first_only=True` only the first token of every row asks: `context [batch, …]`, in the
-    order of `layout.first`. `relative`, which `RelativeBias` or `RelativeEmbeddings` made of the
+    order of `layout.first`. Values are made of `hidden`, or of what is given as `values`, of
+    another width perhaps. `relative`, which `RelativeBias` or `RelativeEmbeddings` made of the
     layout, adds to the scores.
 
     With fewer heads of keys and values, each serves several heads of queries, side by side.
@@ -99,11 +100,12 @@ class SelfAttention(Layer):
         """Width of queries and of the context, of all heads."""
         return self.head_size * self.num_attention_heads
 
-    def build(self, hidden_shape, adder_shape=None):
+    def build(self, hidden_shape, adder_shape=None, values_shape=None):
         """Create the dense layers, and the norms."""
-        for layer in (self.query, self.key, self.value, self.position_key, self.position_query):
+        for layer in (self.query, self.key, self.position_key, self.position_query):
             if layer is not None:
                 layer.build(hidden_shape)
+        self.value.build(values_shape or hidden_shape)
         for dense, norm in ((self.query, self.query_norm), (self.key, self.key_norm)):
             if norm is not None:
                 with keras.name_scope(dense.name):
@@ -111,7 +113,7 @@ class SelfAttention(Layer):
         self.dropout.build((None, self.num_attention_heads, None, None))
 
     def call(self, hidden, adder=None, training=False, return_attention_probs=False,
-             first_only=False, layout=None, relative=None):
+             first_only=False, layout=None, relative=None, values=None):
         """Attend from positions of `hidden` to the positions that the adders leave open."""
         tokens, own = as_tokens(hidden, adder, layout)
         num_heads = self.num_attention_heads
@@ -121,7 +123,8 @@ class SelfAttention(Layer):
         query = (own.first_heads if first_only else own.heads)(
             self.scaled(query) if scaled else query, num_heads)
         key, value = (own.heads(projected, self.num_key_value_heads)
-                      for projected in (self.keys(tokens), self.value(tokens)))
+                      for projected in (self.keys(tokens),
+                                        self.value(tokens if values is None else values)))
         if self.rotary_base:
             query, key = ([rotated(part, self.rotary_base, self.rotary_factor, own.positions)
                            for part in parts] for parts in (query, key))

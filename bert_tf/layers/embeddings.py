@@ -45,7 +45,7 @@ class Embeddings(Layer):
                  seed=None, scale=False, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
-        self.width = width
+        self.width = self.word_size = width
         self.max_position_embeddings = max_position_embeddings
         self.type_vocab_size = type_vocab_size
         self.position_embedding = position_embedding
@@ -67,7 +67,7 @@ class Embeddings(Layer):
 
     def build(self, input_word_ids_shape, input_type_ids_shape=None):
         """Create the tables and LayerNorm."""
-        self.word_embeddings = self._table("word_embeddings", self.vocab_size)
+        self.word_embeddings = self._table("word_embeddings", self.vocab_size, self.word_size)
         if self.type_vocab_size:
             self.token_type_embeddings = self._table("token_type_embeddings",
                                                      self.type_vocab_size)
@@ -78,11 +78,11 @@ class Embeddings(Layer):
             self.layer_norm.build((None, None, self.width))
         self.dropout.build((None, None, self.width))
 
-    def _table(self, name, rows):
+    def _table(self, name, rows, width=None):
         # Rows are cast after they are looked up: less work than casting the table.
         initializer = truncated_normal(self.initializer_range, self.seed, f"{self.path}/{name}")
-        return self.add_weight(name=name, shape=(rows, self.width), initializer=initializer,
-                               autocast=False, dtype="float32")
+        return self.add_weight(name=name, shape=(rows, width or self.width),
+                               initializer=initializer, autocast=False, dtype="float32")
 
     def call(self, input_word_ids, input_type_ids, training=False, layout=None):
         """Embed ids `[batch, seq_length]`."""
@@ -100,7 +100,7 @@ class Embeddings(Layer):
             with tf.control_dependencies([fits]):
                 input_word_ids = tf.identity(input_word_ids)
         own = layout or Padded(None, sizes_of(input_word_ids))
-        embeddings = self._rows(own.tokens(input_word_ids))
+        embeddings = self._words(input_word_ids, own)
         if self.scale:
             # As of the checkpoints that have it: in bfloat16 √768 is 27.75.
             embeddings *= tf.cast(tf.constant(self.width ** 0.5, self.compute_dtype),
@@ -117,7 +117,7 @@ class Embeddings(Layer):
         return embeddings if layout else own.restore(embeddings)
 
     def table(self):
-        """The word embeddings, float32 `[vocab_size, width]`."""
+        """The word embeddings, float32 `[vocab_size, word_size]`."""
         table = substitutes().table(self)
         return tf.convert_to_tensor(self.word_embeddings) if table is None else table
 
@@ -126,6 +126,9 @@ class Embeddings(Layer):
         rows = substitutes().rows(self, ids)
         return (gather_rows(tf.convert_to_tensor(self.word_embeddings), ids) if rows is None
                 else rows)
+
+    def _words(self, input_word_ids, layout):
+        return self._rows(layout.tokens(input_word_ids))
 
     def _types(self, input_type_ids):
         table = tf.convert_to_tensor(self.token_type_embeddings)

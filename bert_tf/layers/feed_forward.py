@@ -136,6 +136,13 @@ class Output(Layer):
                 else self.layer_norm(hidden + residual))
 
 
+def fed_forward(intermediate, output, tokens, training, layout):
+    """What an `Intermediate` and an `Output` make of `tokens […, hidden]`, which are added."""
+    inner = intermediate(tokens, training=training, layout=layout, activated=not training)
+    return output(inner, tokens, training=training, layout=layout,
+                  activate=intermediate.activate if training else None)
+
+
 def _dense_or_conv(units, kernel_size, initializer_range, seed, use_bias, dtype):
     options = {"name": "dense", "dtype": dtype}
     if kernel_size is None:

@@ -53,7 +53,7 @@ class MaskedLMHead(Layer):
 
     A `linear` one has a matrix of its own and no bias, and no transform but with an `inner_size`,
     which has two dense layers without bias, each with an activation; a `tied` one has nothing but
-    the word embeddings.
+    the word embeddings. An `extended` one has further columns beside the word embeddings.
 
     The masked positions are gathered first, so that only they are transformed and decoded.
 
@@ -71,25 +71,28 @@ class MaskedLMHead(Layer):
         use_bias: whether the dense layer and LayerNorm have one.
         kind: as `masked_lm_head` of `ModelConfig`.
         inner_size: as `masked_lm_head_size` there.
+        extra_size: of an `extended` one, by which its transform is wider than `hidden_size`.
     """
 
     def __init__(self, vocab_size, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
                  initializer_range=0.02, seed=None, use_bias=True, kind="transform", inner_size=0,
-                 **kwargs):
+                 extra_size=0, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.kind = kind
         self.initializer_range = initializer_range
         self.seed = seed
-        self.output_weights = self.output_bias = None
+        self.extra_size = extra_size
+        self.output_weights = self.output_bias = self.extra_output_weights = None
         self.inner = self.transform = None
         if inner_size:
             self.inner = Transform(inner_size, hidden_act, None, initializer_range, seed, False,
                                    name="inner", dtype=self.dtype_policy)
-        if kind == "transform" or inner_size:
+        if kind in ("transform", "extended") or inner_size:
             self.transform = Transform(
-                hidden_size, hidden_act, None if inner_size else layer_norm_eps, initializer_range,
-                seed, use_bias and not inner_size, name="transform", dtype=self.dtype_policy)
+                hidden_size + extra_size, hidden_act, None if inner_size else layer_norm_eps,
+                initializer_range, seed, use_bias and not inner_size, name="transform",
+                dtype=self.dtype_policy)
 
     @classmethod
     def of_model(cls, config, seed, dtype, name="predictions"):
@@ -106,27 +109,31 @@ class MaskedLMHead(Layer):
         width = config.hidden_size if kind == "linear" else config.embedding_width
         return cls(config.vocab_size, width, config.head_activation, config.layer_norm_eps,
                    config.initializer_range, seed, config.use_bias, kind,
-                   config.masked_lm_head_size, name=name, dtype=dtype)
+                   config.masked_lm_head_size,
+                   config.hidden_size - width if kind == "extended" else 0, name=name, dtype=dtype)
 
     def build(self, sequence_output_shape, masked_lm_positions_shape=None,
               word_embeddings_shape=None):
-        """Create the transform and `output_bias [vocab]`, or `output_weights [vocab, in]` and what
-        stands before it."""
+        """Create the transform, `output_bias [vocab]` and `extra_output_weights [vocab, extra]`, or
+        `output_weights [vocab, in]` and what stands before it."""
         width = sequence_output_shape[-1]
         if self.kind == "linear":
-            self.output_weights = self.add_weight(
-                name="output_weights", shape=(self.vocab_size, width),
-                initializer=truncated_normal(self.initializer_range, self.seed,
-                                             f"{self.path}/output_weights"))
+            self.output_weights = self._table("output_weights", width)
+        if self.extra_size:
+            self.extra_output_weights = self._table("extra_output_weights", self.extra_size)
         if self.inner is not None:
             self.inner.build((None, width))
             width = self.inner.dense.units
         if self.transform is not None:
             self.transform.build((None, width))
-        if self.kind == "transform":
+        if self.kind in ("transform", "extended"):
             self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,),
                                                initializer="zeros", autocast=False,
                                                dtype="float32")
+
+    def _table(self, name, width):
+        initializer = truncated_normal(self.initializer_range, self.seed, f"{self.path}/{name}")
+        return self.add_weight(name=name, shape=(self.vocab_size, width), initializer=initializer)
 
     def call(self, sequence_output, masked_lm_positions, word_embeddings, training=False):
         """Logits float32 `[batch, P, vocab]`."""
@@ -144,6 +151,9 @@ class MaskedLMHead(Layer):
         if self.kind == "linear":
             word_embeddings = tf.convert_to_tensor(self.output_weights)
         table = tf.cast(word_embeddings, self.compute_dtype)
+        if self.extra_size:
+            extra = tf.cast(tf.convert_to_tensor(self.extra_output_weights), self.compute_dtype)
+            table = tf.concat([table, extra], 1)
         hidden = tf.cast(inputs, self.compute_dtype)
         for layer in filter(None, (self.inner, self.transform)):
             hidden = layer(hidden, training=training)

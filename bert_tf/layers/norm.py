@@ -70,6 +70,39 @@ def _gradient(tokens, gamma, upstream, epsilon):
     return tf.cast(d_tokens, tokens.dtype), tf.raw_ops.BiasAddGrad(out_backprop=projected)
 
 
+@keras.saving.register_keras_serializable("bert_tf")
+class NoNorm(Layer):
+    """Scale the last axis by `gamma` and add `beta`, in the place of a norm (Sun et al. 2020,
+    "MobileBERT", section 3.3).
+
+    Both are computed in float32 whatever the compute type.
+
+    Call: `[…, D]` -> `[…, D]` in the compute type.
+
+    Args:
+        use_bias: whether there is a `beta`.
+    """
+
+    def __init__(self, use_bias=True, **kwargs):
+        super().__init__(**kwargs)
+        self.use_bias = use_bias
+
+    def build(self, input_shape):
+        """Create `gamma` and `beta` of width `input_shape[-1]`."""
+        options = {"shape": (input_shape[-1],), "autocast": False, "dtype": "float32"}
+        self.gamma = self.add_weight(name="gamma", initializer="ones", **options)
+        self.beta = None
+        if self.use_bias:
+            self.beta = self.add_weight(name="beta", initializer="zeros", **options)
+
+    def call(self, inputs):
+        """Scale and shift `[…, D]`."""
+        outputs = tf.cast(inputs, tf.float32) * tf.convert_to_tensor(self.gamma)
+        if self.use_bias:
+            outputs += tf.convert_to_tensor(self.beta)
+        return tf.cast(outputs, self.compute_dtype)
+
+
 def norm_layer(norm, epsilon, use_bias, dtype):
     """Return a layer of the kind `norm`, as in `ModelConfig`.
 
@@ -77,10 +110,12 @@ def norm_layer(norm, epsilon, use_bias, dtype):
 
     Args:
         epsilon: see the classes.
-        use_bias: whether a `LayerNorm` has one; `RMSNorm` has none.
+        use_bias: whether a `LayerNorm` or `NoNorm` has one; `RMSNorm` has none.
         dtype: Keras policy.
     """
     options = {"name": "LayerNorm", "dtype": dtype}
     if norm == "layer_norm":
         return LayerNorm(epsilon, use_bias, **options)
+    if norm == "no_norm":
+        return NoNorm(use_bias, **options)
     return RMSNorm(epsilon, norm == "rms_norm_plus_one", **options)

@@ -3,7 +3,7 @@
 import keras
 
 from bert_tf.layers.attention import SelfAttention
-from bert_tf.layers.feed_forward import Intermediate, Output
+from bert_tf.layers.feed_forward import Intermediate, Output, fed_forward
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.layers.norm import norm_layer
@@ -14,6 +14,7 @@ class Attention(Layer):
     """Self-attention and its output layer: the first half of a block.
 
     Call: as `SelfAttention`; the result has passed the dense layer, the residual and LayerNorm.
+    The residual is `hidden`, or what is given as `residual`.
 
     Args:
         hidden_size, num_attention_heads: see `SelfAttention`.
@@ -45,23 +46,24 @@ class Attention(Layer):
             None, initializer_range, seed, use_bias, dense_bias, norm, norm_position == "both",
             name="output", dtype=self.dtype_policy)
 
-    def build(self, hidden_shape, adder_shape=None):
+    def build(self, hidden_shape, adder_shape=None, values_shape=None):
         """Create the layers."""
         if self.layer_norm is not None:
             self.layer_norm.build(hidden_shape)
-        self.self_attention.build(hidden_shape)
+        self.self_attention.build(hidden_shape, None, values_shape)
         self.attention_output.build((*hidden_shape[:-1], self.self_attention.query_size))
 
     def call(self, hidden, adder=None, training=False, return_attention_probs=False,
-             first_only=False, layout=None, relative=None):
+             first_only=False, layout=None, relative=None, values=None, residual=None):
         """The context after its output layer, and the probabilities on request."""
         tokens, own = as_tokens(hidden, adder, layout)
         context = self.self_attention(
             tokens if self.layer_norm is None else self.layer_norm(tokens), training=training,
             return_attention_probs=return_attention_probs, first_only=first_only, layout=own,
-            relative=relative)
+            relative=relative, values=values)
         context, probs = context if return_attention_probs else (context, [None])
-        residual = own.first(tokens) if first_only else tokens
+        residual = tokens if residual is None else residual
+        residual = own.first(residual) if first_only else residual
         output = self.attention_output(context, residual, training=training,
                                        layout=own.of_first if first_only else own)
         output, probs = as_called(output, probs, own, layout, first_only)
@@ -126,6 +128,12 @@ class TransformerBlock(Layer):
         self.intermediate.build(hidden_shape)
         self.block_output.build((*hidden_shape[:-1], self.intermediate.intermediate_size))
 
+    def entering(self, hidden):
+        """What queries and keys, and what values are made of, of the block's input."""
+        norm = self.attention.layer_norm
+        hidden = hidden if norm is None else norm(hidden)
+        return hidden, hidden
+
     def call(self, hidden, adder=None, training=False, return_attention_probs=False,
              first_only=False, layout=None, relative=None):
         """What the block makes of `hidden`, and the probabilities on request."""
@@ -134,9 +142,6 @@ class TransformerBlock(Layer):
                                 return_attention_probs=return_attention_probs, relative=relative)
         tokens, probs = tokens if return_attention_probs else (tokens, [None])
         of_tokens = own.of_first if first_only else own
-        intermediate = self.intermediate(tokens, training=training, layout=of_tokens,
-                                         activated=not training)
-        output = self.block_output(intermediate, tokens, training=training, layout=of_tokens,
-                                   activate=self.intermediate.activate if training else None)
+        output = fed_forward(self.intermediate, self.block_output, tokens, training, of_tokens)
         output, probs = as_called(output, probs, own, layout, first_only)
         return (output, probs) if return_attention_probs else output

@@ -17,6 +17,7 @@ from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.padding_free import PaddingFree
 from bert_tf.layers.pooling import Pooler, last_token, mean_of_tokens
 from bert_tf.layers.quantized import policy_of
+from bert_tf.layers.trigram_embeddings import TrigramEmbeddings
 from bert_tf.models.encoder import Encoder
 from bert_tf.models.encoder_options import encoder_options
 from bert_tf.shapes import check_rank, check_shape
@@ -72,14 +73,9 @@ class Backbone(Adaptable, DenseSpecs, keras.Layer):
         of_all = {"initializer_range": config.initializer_range, "seed": seed}
         common = {"layer_norm_eps": config.layer_norm_eps, "dropout": config.hidden_dropout_prob,
                   **of_all}
-        self.embeddings = embeddings or Embeddings(
-            config.vocab_size, config.embedding_width, config.max_position_embeddings,
-            config.type_vocab_size, config.position_embedding,
-            config.padding_id if config.positions_from_padding else None,
-            config.norm if config.embedding_norm else None, config.use_bias, **common,
-            scale=config.scale_embeddings, name="embeddings", dtype=self.dtype_policy)
+        self.embeddings = embeddings or _embeddings(config, common, self.dtype_policy)
         self.embeddings_project = None
-        if config.embedding_width != config.hidden_size:
+        if config.projects_embeddings:
             self.embeddings_project = Dense(config.hidden_size, **of_all,
                                             name="embeddings_project", dtype=self.dtype_policy)
         self.encoder = Encoder(**encoder_options(config, of_all, common), name="encoder",
@@ -212,8 +208,8 @@ class Backbone(Adaptable, DenseSpecs, keras.Layer):
         causal = self.config.attention == "causal"
         if causal_rows is not None and not causal:
             if self.config.sees_neighbours:
-                raise UsageError("causal_rows with a BiLSTM or a convolution, which shows what "
-                                 "follows")
+                raise UsageError("causal_rows with a BiLSTM, a convolution or trigrams, which show "
+                                 "what follows")
             causal = tf.cast(causal_rows, self.compute_dtype)[:, tf.newaxis, tf.newaxis, tf.newaxis]
             return Padded.of_mask(input_mask, self.compute_dtype, causal)
         if self.padding_free and not self.attention_probs:
@@ -271,6 +267,19 @@ class Backbone(Adaptable, DenseSpecs, keras.Layer):
     def from_config(cls, config):
         """Build from what `get_config` gave."""
         return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
+
+def _embeddings(config, common, dtype):
+    options = {
+        "max_position_embeddings": config.max_position_embeddings,
+        "type_vocab_size": config.type_vocab_size, "position_embedding": config.position_embedding,
+        "padding_id": config.padding_id if config.positions_from_padding else None,
+        "norm": config.norm if config.embedding_norm else None, "use_bias": config.use_bias,
+        **common, "scale": config.scale_embeddings, "name": "embeddings", "dtype": dtype}
+    if config.trigram_input:
+        return TrigramEmbeddings(config.vocab_size, config.hidden_size, config.embedding_width,
+                                 **options)
+    return Embeddings(config.vocab_size, config.embedding_width, **options)
 
 
 class _TokenEmbedding(keras.layers.ReversibleEmbedding):

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.layers.bottleneck_block import BottleneckBlock
 from bert_tf.layers.disentangled import RelativeEmbeddings
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.layer import Layer
@@ -34,7 +35,7 @@ class Encoder(Layer):
         num_hidden_layers: number of layers L.
         num_hidden_groups: number of blocks G that the layers share, layer `i` using block
             `i G // L` (ALBERT paper, section 3.1); 0 gives each layer a block of its own.
-        block: further arguments of `TransformerBlock`.
+        block: further arguments of `TransformerBlock`, or of `BottleneckBlock`.
         layers: those of each layer that differ, a list of dicts; None where all are alike.
         relative: `(kind, arguments)` of what layers share to know distances by, see `RELATIVE`.
         norm: arguments of `norm_layer`, for the last output; None for no such.
@@ -47,9 +48,10 @@ class Encoder(Layer):
         self.num_hidden_layers = num_hidden_layers
         self.num_hidden_groups = num_hidden_groups
         kind = "group" if num_hidden_groups else "layer"
+        make = BottleneckBlock if "num_feedforward_networks" in block else TransformerBlock
         self.blocks = [
-            TransformerBlock(**{**block, **(layers[i] if layers else {})}, name=f"{kind}_{i}",
-                             dtype=self.dtype_policy)
+            make(**{**block, **(layers[i] if layers else {})}, name=f"{kind}_{i}",
+                 dtype=self.dtype_policy)
             for i in range(num_hidden_groups or num_hidden_layers)]
         self.gradient_checkpointing = False  # see `Backbone`
         self.relative = self.layer_norm = self.neighbours = None

@@ -21,9 +21,16 @@ def encoder_options(config, of_all, common):
                   "norm": config.norm, "norm_position": config.norm_position,
                   "use_bias": config.use_bias, "dense_bias": config.dense_bias,
                   "intermediate_bias": config.intermediate_bias,
-                  "gated": config.feed_forward == "gated", **common},
+                  "gated": config.feed_forward == "gated", **_bottlenecks(config), **common},
         "layers": _layers(config), "relative": _relative(config, of_all),
         "norm": _final_norm(config), "neighbours": _neighbours(config, common)}
+
+
+def _bottlenecks(config):
+    """What blocks have that are not `TransformerBlock`s."""
+    names = ("intra_bottleneck_size", "key_query_shared_bottleneck", "use_bottleneck_attention",
+             "num_feedforward_networks")
+    return {name: getattr(config, name) for name in names if config.has_bottleneck_blocks}
 
 
 def _layers(config):

@@ -6,6 +6,7 @@ import re
 
 from bert_tf.config import NEXT_SENTENCE_FORMATS, ModelConfig
 from bert_tf.errors import UsageError, explain
+from bert_tf.family_defaults import FAMILY_DEFAULTS
 from bert_tf.models.find import OURS, find_model
 from bert_tf.presets import generator_config, preset, training_defaults
 from bert_tf.pretrain import recipe
@@ -36,6 +37,7 @@ FAMILY_OBJECTIVES = {
     "jina_embeddings_v3": ("mlm",),
     "eurobert": ("mlm",),
     "ultrabert": ("mlm",),
+    "mobilebert": ("mlm+nsp", "mlm", "mlm+sop"),
     "qwen3": ("lm",),
     "gemma3": ("mlm", "lm"),
     "t5": ("mlm",),
@@ -133,7 +135,9 @@ def complete(options):
 def _with_pooling(options, config):
     """The configuration, with a pooler where pairs need one and a model of masked tokens alone has
     none. A run that began with the first token's vector, as all did once, goes on with it."""
-    needs = options.init and options.objective in PAIRS and config.pooling == "first"
+    usual = FAMILY_DEFAULTS[config.family].get("pooling", "dense")
+    needs = (options.init and options.objective in PAIRS and usual == "dense"
+             and config.pooling == "first")
     by_recipe = options.recipe and options.preset and config.pooling == "mean"
     began = os.path.join(options.output_dir, "model_config.json")
     if (needs or by_recipe) and files.exists(began) and (
@@ -264,7 +268,8 @@ def _check_causal(options, config):
     for is_wrong, why, attempt in (
             (options.objective != "mlm", f"with --objective {options.objective}: it is of masked "
              "tokens alone", "--objective mlm"),
-            (config.sees_neighbours, "with a BiLSTM or a convolution, which shows what follows",
+            (config.sees_neighbours, "with a BiLSTM, a convolution or trigrams, which show what "
+             "follows",
              "leaving it out"),
             (options.masking == "static", "with --masking static, which stores rows masked",
              "--masking dynamic"),

@@ -48,11 +48,13 @@ class Size:
     def of(cls, name, config, tokens):
         """The size of a `ModelConfig`; layers that share weights count once."""
         layers = config.num_hidden_groups or config.num_hidden_layers
-        width, matrices = config.hidden_size, 3 if config.feed_forward == "gated" else 2
+        width, matrices = config.block_width, 3 if config.feed_forward == "gated" else 2
         attention = 2 * width * (config.query_size + config.key_value_size)
-        feed_forward = matrices * config.conv_kernel_size * width * config.intermediate_size
-        return cls(name, config.num_hidden_layers, width, layers * (attention + feed_forward),
-                   tokens)
+        feed_forward = (matrices * config.conv_kernel_size * width * config.intermediate_size
+                        * config.num_feedforward_networks)
+        between = 3 * config.hidden_size * config.intra_bottleneck_size
+        return cls(name, config.num_hidden_layers, config.hidden_size,
+                   layers * (attention + feed_forward + between), tokens)
 
 
 @dataclasses.dataclass(frozen=True)

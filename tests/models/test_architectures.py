@@ -43,7 +43,7 @@ def losses(model, data, steps=2):
 @pytest.mark.parametrize("family", [
     "modernbert", *(pytest.param(family, marks=pytest.mark.long) for family in (
         *LIKE_BERT, "mpnet", "deberta", "deberta_v1", "nomic_bert", "gte", "jina_embeddings_v3",
-        "eurobert", "ultrabert", "gemma3", "t5"))])
+        "eurobert", "ultrabert", "mobilebert", "gemma3", "t5"))])
 def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
     """Every variable has a gradient."""
     config = tiny(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
@@ -63,7 +63,7 @@ def test_deberta_learns_to_tell_replaced_tokens():
 
 @pytest.mark.parametrize("family", families("bert", "albert", "deberta", "deberta_v1", "modernbert",
                                              "nomic_bert", "gte", "jina_embeddings_v3", "eurobert",
-                                             "ultrabert", "qwen3", "gemma3", "t5"))
+                                             "ultrabert", "mobilebert", "qwen3", "gemma3", "t5"))
 def test_a_checkpoints_names_and_shapes_are_the_models(family):
     config = tiny(family)
     model = build_encoder(config, seed=1)
@@ -134,6 +134,14 @@ def test_probabilities_and_blocks_agree():
     ({"relative_position": "rotary", "attention_head_size": 5}, "heads of 5; expected an even"),
     ({"first_global_layer": 1}, "first_global_layer=1; expected 0 to global_attention_every - 1"),
     ({"norm_position": "both", "num_hidden_groups": 1}, "num_hidden_groups=1"),
+    ({"key_query_shared_bottleneck": True}, "shared_bottleneck=True and .*; expected one of them"),
+    ({"intra_bottleneck_size": 8, "key_query_shared_bottleneck": True,
+      "use_bottleneck_attention": True}, "use_bottleneck_attention=True with .*; expected one of"),
+    ({"intra_bottleneck_size": 9}, "intra_bottleneck_size=9 over num_attention_heads=2"),
+    ({"num_feedforward_networks": 2, "norm_position": "pre"}, "networks=2 with norm_position='pre"),
+    ({"num_feedforward_networks": 0}, "num_feedforward_networks=0; expected at least 1"),
+    ({"trigram_input": True, "attention": "causal"}, "trigram_input=True shows a position its ri"),
+    ({"masked_lm_head": "extended"}, "embedding_size=16 with .*'extended'; expected less than"),
     ({"masked_lm_head_size": 4}, "masked_lm_head_size=4 with masked_lm_head=.transform.; try mas"),
 ])
 def test_contradictions_are_refused(changes, message):

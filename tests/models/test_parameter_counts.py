@@ -115,7 +115,7 @@ def test_sizes_of_bert(name):
         ("deberta_v1", "base", 139), ("deberta_v1", "large", 405), ("deberta_v1", "xlarge", 758),
         ("modernbert", "base", 149), ("modernbert", "large", 395),
         ("nomic_bert", "base", 137), ("gte", "base", 305), ("eurobert", "base", 210),
-        ("jina_embeddings_v3", "large", 559),
+        ("jina_embeddings_v3", "large", 559), ("mobilebert", "base", 25),
         ("eurobert", "large", 610), ("eurobert", "xlarge", 2100), ("qwen3", "base", 596),
         ("qwen3", "large", 4020), ("qwen3", "xlarge", 7570), ("gemma3", "base", 303),
         ("gpt2", "small", 124), ("gpt2", "medium", 355), ("gpt2", "large", 774),

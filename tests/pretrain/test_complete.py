@@ -109,7 +109,7 @@ def test_learning_rates(flags, rate):
     ("--causal_fraction 0.5 --objective mlm --masking static", "stores rows masked; try --masking "
                                                                "dynamic"),
     ("--causal_fraction 0.5 --objective mlm --config conv.json",
-     "with a BiLSTM or a convolution, which shows what follows; try leaving it out"),
+     "with a BiLSTM, a convolution or trigrams, which show what follows; try leaving it out"),
     ("--causal_fraction 1.0 --objective mlm", "1.0; expected a fraction in [0, 1)"),
     ("--stack 2", "--stack repeats the layers of a trained model; name it with --init"),
     ("--decay_ratio 0.1", "--decay_ratio has no meaning without --schedule trapezoid; leave it"),
@@ -168,6 +168,8 @@ def test_a_model_of_masked_tokens_alone_gets_a_pooler_for_pairs(tmp_path, monkey
     (tmp_path / "begun/model_config.json").write_text(config.read_text())
     assert completed(["--init", "run", "--output_dir", "begun"])[1].pooling == "first"
     assert completed(["--config", str(config), "--vocab_size", "6"])[1].pooling == "first"
+    config.write_text(json.dumps({"family": "mobilebert", "vocab_size": 6}))  # which needs none
+    assert completed(["--init", "run"])[1].pooling == "first"
 
 
 def test_a_budget_run_that_began_with_the_first_token_goes_on_with_it(tmp_path, monkeypatch):
