@@ -33,10 +33,9 @@ def exported_window(version):
         NoTextError: it has no tokenizer.
         UsageError: its weights have lost their names.
     """
-    checksums.check(version, [f"assets.extra/{name}" for name in (EXPORT, CONFIG)])
-    about, config = files.read_json_object(_extra(version, EXPORT)), exported_config(version)
+    about, config = _about(version)
     _weights(version, config)
-    if about.get("mask_token", "") is None:
+    if not _takes_text(about):
         raise NoTextError(f"{version} takes token ids only: it was exported without a tokenizer")
     return about.get("seq_length", config.longest)
 
@@ -50,24 +49,34 @@ def load_exported(version, **options):
         version: folder `saved_models/NAME/VERSION`.
         options: of `build_encoder`, such as `attention_probs=True`.
 
-    Returns: `(encoder, tokenizer)`: the Keras model and what `load_tokenizer` gives.
+    Returns: `(encoder, tokenizer)`: the Keras model, and what `load_tokenizer` gives, or None where
+        the version takes token ids only.
 
     Raises:
-        BertTfError, NoTextError: as of `exported_window`.
+        BertTfError: as of `exported_window`.
         UsageError: weights have lost their names or do not fit the configuration; all are listed.
     """
     from bert_tf.models.families import build_encoder
     from bert_tf.saved_model.int8_weights import restored
 
     version = checksums.opened(version)
-    exported_window(version)
-    config = exported_config(version)
+    about, config = _about(version)
     reader, keys = _weights(version, config)
     encoder = build_encoder(config, dtype="float32", **options)
     tensors = restored({path: reader.load(key) for path, key in keys.items()})
     tensors = {path: np.asarray(value, np.float32) for path, value in tensors.items()}
     variables.assign_variables(encoder.weights, tensors, version)
-    return encoder, _tokenizer(version)
+    return encoder, _tokenizer(version) if _takes_text(about) else None
+
+
+def _about(version):
+    """Return what a version says of itself, checked: `export.json`'s dict and its `ModelConfig`."""
+    checksums.check(version, [f"assets.extra/{name}" for name in (EXPORT, CONFIG)])
+    return files.read_json_object(_extra(version, EXPORT)), exported_config(version)
+
+
+def _takes_text(about):
+    return about.get("mask_token", "") is not None
 
 
 def _extra(version, name):

@@ -70,8 +70,8 @@ def check_guards(saved_model):
 
 def _limits(config):
     """Return `{input: (its largest value, what that is)}`; the least is 0."""
-    return {"input_word_ids": (config.vocab_size - 1, "the model's vocabulary"),
-            "input_type_ids": (max(1, config.type_vocab_size) - 1, "the model's segments"),
+    return {"input_word_ids": (config.vocab_size - 1, "the vocabulary of the model"),
+            "input_type_ids": (max(1, config.type_vocab_size) - 1, "the segments of the model"),
             "input_mask": (1, "1 for a token and 0 for padding")}
 
 

@@ -2,6 +2,7 @@
 
 import tempfile
 
+from bert_tf.errors import NoTextError, explain
 from bert_tf.shapes import check_weights
 from bert_tf.visualization.tokenizers import open_tokenizer
 
@@ -41,7 +42,10 @@ def _load(path, options):
 
     found = find_model(path)
     if found.kind == "saved_model":
-        return load_exported(found.path, **options)
+        encoder, tokenizer = load_exported(found.path, **options)
+        if tokenizer is None:
+            raise NoTextError(explain(f"{path} takes token ids only", "a model with a tokenizer"))
+        return encoder, tokenizer
     with tempfile.TemporaryDirectory() as temporary:
         folder = own_folder(path, f"{temporary}/model")
         # Of the path itself, which is what an error is to name.

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from harness import unsealed
-from tiny_model import SEQ_LENGTH, TEXTS
+from tiny_model import SEQ_LENGTH, TEXTS, config_of, word_piece
 
+import bert_tf
 from bert_tf.errors import BertTfError, NoTextError, UsageError
+from bert_tf.models.families import build_encoder
 from bert_tf.saved_model import exported_encoder
 from bert_tf.saved_model.exported_encoder import exported_window, load_exported
-from bert_tf.storage import files
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 from bert_tf.visualization.source import load_encoder
@@ -35,6 +36,19 @@ def test_the_encoder_is_the_one_that_was_exported(name, dtype, exported):
     assert exported_window(export.version) == SEQ_LENGTH
 
 
+def test_what_takes_ids_only_gives_the_encoder_alone(tmp_path):
+    encoder = build_encoder(config_of(word_piece()), seed=7)
+    encoder.save_pretrained(str(tmp_path / "model"))
+    version = bert_tf.export(model=str(tmp_path / "model"), export_dir=str(tmp_path / "saved"))
+    again, ids = bert_tf.from_pretrained(version), np.array([[2, 5, 6, 3, 0]])
+    inputs = {"input_word_ids": ids, "input_mask": np.sign(ids), "input_type_ids": 0 * ids}
+    np.testing.assert_allclose(again(inputs)["sequence_output"], encoder(inputs)["sequence_output"],
+                               atol=1e-6)
+    for refuse in (exported_window, load_encoder):
+        with pytest.raises(NoTextError, match="token ids only"):
+            refuse(version)
+
+
 @pytest.fixture
 def version(exported, tmp_path):
     """A copy of an exported version, to be spoiled."""
@@ -52,11 +66,6 @@ def test_what_cannot_be_told_is_refused(version, monkeypatch):
     with pytest.raises(UsageError, match="- electra/embeddings/word_embeddings"):
         load_exported(str(version))
     (extra / "model_config.json").write_text(config)
-    about = files.read_json(str(extra / "export.json"))
-    files.write_json(str(extra / "export.json"), {**about, "mask_token": None})
-    for refuse in (exported_window, load_exported):
-        with pytest.raises(NoTextError, match="token ids only"):
-            refuse(str(version))
     monkeypatch.setattr(exported_encoder, "_UNNAMED", "bert/pooler/dense/kernel")
     with pytest.raises(UsageError, match="without names.*try exporting the model again"):
         exported_window(str(version))

@@ -72,6 +72,15 @@ def test_the_command_tells_an_older_export(tmp_path, exported, capsys):
     assert "exporting the model again" in error
 
 
+def test_ids_beyond_the_vocabulary_are_told_without_escapes(exported):
+    export = exported("bert")
+    ids, size = tf.constant([[0, 2**31 - 1]]), export.model.config.vocab_size
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match=f"input_word_ids must be 0 to {size - 1}, the vocabulary of the mod"):
+        export.call.signatures["encode_ids"](
+            input_word_ids=ids, input_mask=tf.ones_like(ids), input_type_ids=tf.zeros_like(ids))
+
+
 @pytest.mark.parametrize(("content", "message"), [
     (None, "saved_model.pb"), (b"\xff" * 20, "damaged"), (b"", "0 graphs")])
 def test_what_is_no_saved_model_is_named(content, message, tmp_path, capsys):

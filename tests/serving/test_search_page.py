@@ -9,7 +9,7 @@ from browser import opened
 from server_harness import PATIENCE
 from small_server import save_small_model, serving
 
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.retrieval.build_index import build_index
 from bert_tf.retrieval.served_indexes import ServedIndexes
 from bert_tf.retrieval.vector_index import StoredVectors
@@ -158,6 +158,24 @@ def test_what_is_asked_and_refused(address):
             ("[" * 100_000, "Expected"), (b"\xff", "utf-8"), (" " * (2 << 20), "too long")]:
         status, found = search(content)
         assert status == 400 and message in found["error"]
+
+
+def test_what_is_damaged_is_told_in_the_log_alone(tmp_path, caplog):
+    class Damaged:
+        def page(self, *_):
+            raise BertTfError("/secret is damaged")
+
+        search = page
+
+    save_small_model(str(tmp_path))
+    with serving(str(tmp_path), attention=Damaged(), indexes=Damaged()) as served:
+        for method, path, status in (("GET", "attention?model=small&text=a", 404),
+                                     ("POST", "search", 500)):
+            answer = httpx.request(method, f"{served.address}/page/{path}", timeout=PATIENCE,
+                                   content='{"index": "wiki", "vector": [1]}')
+            assert answer.status_code == status and "secret" not in answer.text
+            assert caplog.messages == ["/secret is damaged"]
+            caplog.clear()
 
 
 def test_a_server_without_indexes(tmp_path):

@@ -12,6 +12,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.client import AsyncClient, RequestError
+from bert_tf.serving.client.diagnosis import diagnose
 from bert_tf.serving.wire import parts
 from bert_tf.serving.wire import results as wire_results
 from bert_tf.serving.wire.messages import error
@@ -19,6 +20,7 @@ from bert_tf.serving.wire.request import MISFITS, ServingError
 
 _KNOWN_SECONDS = 30  # for which what a model says of itself is taken for what it is
 _HEALTH_SECONDS = 5
+_DIAGNOSIS_SECONDS = 1  # for finding out whether the server is gone
 _SILENT_SECONDS = 10  # after which a line of the log may come again
 _SILENT_LINES = 20  # the latest, for each model; each request may have its own, as of times
 _DESCRIBE = "describe"
@@ -30,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 
 class _Client(AsyncClient):
+    _diagnosis = None
+
     async def answered(self, about, signature, inputs, deadline):
         """The rows that a signature answers, what the version that gave them says of itself, and
         its number, None where the rows may be of several.
@@ -48,6 +52,14 @@ class _Client(AsyncClient):
                 raise OutdatedError from problem
             raise
         return rows, description, version if wire_results.are_compared(results) else None
+
+    async def is_gone(self, deadline):
+        """Whether no server answers at the address; those who ask meanwhile connect once."""
+        if self._diagnosis is None or self._diagnosis.done():
+            self._diagnosis = asyncio.ensure_future(
+                asyncio.to_thread(diagnose, self._address, _DIAGNOSIS_SECONDS))
+        done, _ = await asyncio.wait([self._diagnosis], timeout=_left(deadline))
+        return any(task.result() for task in done)
 
 
 class ClientBackend:
@@ -104,10 +116,11 @@ class ClientBackend:
             raise error("no_model", name=name)
         until, known = self._known.get(name, (-math.inf, None))
         if time.monotonic() > until:
-            told = await self._asked(client.metadata(timeout=_left(deadline)))
+            told = await self._asked(client, client.metadata(timeout=_left(deadline)), deadline)
             signatures = {key: tuple(each["inputs"]) for key, each in told["signatures"].items()}
-            description = await self._asked(client.describe(timeout=_left(deadline))) if (
-                _DESCRIBE in signatures) else {}
+            description = await self._asked(
+                client, client.describe(timeout=_left(deadline)), deadline) if (
+                    _DESCRIBE in signatures) else {}
             known = About(name, told["version"], signatures, description)
             self._known[name] = time.monotonic() + _KNOWN_SECONDS, known
         return known
@@ -133,8 +146,8 @@ class ClientBackend:
 
     async def _answers(self, about, signature, asked, deadline):
         client = self._clients[about.name]
-        return [await self._asked(client.answered(about, signature, part, deadline))
-                for part in asked]
+        return [await self._asked(client, client.answered(about, signature, part, deadline),
+                                  deadline) for part in asked]
 
     async def decode(self, function, data, *arguments, deadline=None):
         """See `Backend`."""
@@ -144,8 +157,8 @@ class ClientBackend:
         """See `Backend`."""
         self._metrics.request(name, api, "REST", status, seconds)
 
-    async def _asked(self, coroutine):
-        """What the client answers; its errors as the gateway's clients may see them.
+    async def _asked(self, client, coroutine, deadline):
+        """What a coroutine of the client answers; its errors as the gateway's clients may see them.
 
         They are not told where the server is, and that it does not let the gateway in is no fault
         of theirs.
@@ -162,7 +175,8 @@ class ClientBackend:
             if told and cause.code not in (*_OURS, _UNAVAILABLE):
                 raise cause from problem
             self._say(problem)
-            if told and cause.code == _UNAVAILABLE:  # in words of gRPC's, perhaps with an address
+            # That in words of gRPC's, perhaps with an address, whether it is busy or gone.
+            if told and cause.code == _UNAVAILABLE and not await client.is_gone(deadline):
                 raise error("not_now") from problem
             raise refusal("no_server", Kind.UNHEALTHY) from problem
         except BertTfError as problem:

@@ -198,8 +198,7 @@ def _parts(inputs, at_once, batching):
     if at_once is None:
         return [inputs]
     if batching:
-        at_once = min(at_once, batching.max_batch_size if batching.split
-                      else batching.execution_size)
+        at_once = min(at_once, batching.execution_size)  # of more it joins only one width
     return parts.cut(inputs, at_once)
 
 

@@ -7,6 +7,7 @@ given a way to draw them, it links to pages that show what a model attends to in
 
 import asyncio
 import concurrent.futures
+import logging
 import pathlib
 
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse
@@ -21,6 +22,7 @@ from bert_tf.serving.wire.request import ServingError, Spec
 MOST_CHARACTERS = 4000  # of the texts of an attention page: more than any window takes
 _MOST_WAITING = 8  # attention pages
 _FOLDER = pathlib.Path(__file__).with_suffix("")
+_log = logging.getLogger(__name__)
 # Paths of what stands in the package for everybody to read, of which no key is asked.
 STATIC = ("/", *sorted(f"/page/{each.name}" for each in _FOLDER.iterdir() if each.is_file()))
 _NOTHING = ("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -96,7 +98,8 @@ def _attention_routes(core, attention):
                 thread, attention.page, folder, f"{spec.name}, version {spec.version}", text, pair)
         except ServingError as problem:
             return _refusal(problem.http_status, problem.message)
-        except BertTfError:  # whose message names the folder
+        except BertTfError as problem:  # whose message names the folder
+            _log.error("%s", problem)
             return _refusal(404, "There is no attention page of this model; expected a version "
                                  "that python -m bert_tf.export wrote, with a tokenizer.")
         finally:

@@ -8,6 +8,7 @@ of `{"id", "text", "title", "score"}`, or `{"error": sentence}`.
 import asyncio
 import concurrent.futures
 import json
+import logging
 import math
 
 from starlette.responses import JSONResponse
@@ -20,6 +21,7 @@ _MOST_BYTES = 1 << 20  # of a request
 _MOST_WAITING = 32  # searches
 _FOUND = 10  # passages
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_log = logging.getLogger(__name__)
 
 
 def search_routes(core, indexes, spec_of):
@@ -58,7 +60,8 @@ def search_routes(core, indexes, spec_of):
                 thread, indexes.search, name, vector, _FOUND)
         except UsageError as problem:
             return _refusal(400, str(problem))
-        except BertTfError:  # whose message names a file
+        except BertTfError as problem:  # whose message names a file
+            _log.error("%s", problem)
             return _refusal(500, "The index cannot be read.")
         finally:
             waiting -= 1

@@ -1,11 +1,15 @@
 """What the gateway's backend makes of the answers of a server."""
 
 import asyncio
+import contextlib
 
+import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from scripted_server import MODEL, ScriptedServer
+from fake_backend import serving
+from scripted_server import MODEL, Refusal, ScriptedServer, numbers
+from server_harness import PATIENCE
 
 from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.gateway.client_backend import ClientBackend
@@ -77,3 +81,22 @@ def test_signatures_that_two_versions_answer(other, fits):
     else:
         with pytest.raises(OutdatedError):
             asyncio.run(ask())
+
+
+@pytest.mark.parametrize(("gone", "status", "kind"), [
+    (True, 503, "Unhealthy"), (False, 429, "Overloaded")])
+def test_a_server_that_is_gone_is_not_a_busy_one(gone, status, kind):
+    def answer(signature, inputs):
+        if server.requests > 1:
+            raise Refusal(grpc.StatusCode.UNAVAILABLE, 503, "the queue is full")
+        return numbers(signature, inputs)
+
+    server = ScriptedServer(answer)
+    with contextlib.ExitStack() as running:
+        address = running.enter_context(server.running("grpc"))
+        with serving(_backend(address), timeout=PATIENCE) as client:
+            assert client.post("/embed", json={"inputs": "1"}).status_code == 200
+            if gone:
+                running.close()
+            response = client.post("/embed", json={"inputs": "1"})
+    assert (response.status_code, response.json()["error_type"]) == (status, kind)

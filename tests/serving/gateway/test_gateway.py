@@ -155,7 +155,7 @@ def test_a_server_that_goes_is_told_without_where_it_was(posting, caplog):
             running.close()
             response = post(input="a")
     assert response.status_code == 503
-    assert response.json()["error"]["message"] == "the server of the models cannot answer now"
+    assert response.json()["error"]["message"] == "the server of the models does not answer"
     assert address in caplog.text
 
 

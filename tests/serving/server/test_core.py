@@ -3,22 +3,28 @@
 import asyncio
 
 import numpy as np
+import tensorflow as tf
 from google.protobuf import text_format
 from small_model import save_small
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
+from bert_tf.serving.server.batching import Batching
 from bert_tf.serving.server.config import Settings, parser
 from bert_tf.serving.server.core import Core, _joined
 from bert_tf.serving.wire.request import Spec
 
 
+def models_in(folder):
+    return text_format.Parse(f"""
+        model_config_list {{ config {{
+          name: "small" base_path: "{folder}" model_platform: "tensorflow"
+          model_version_policy {{ all {{ }} }} }} }}""", ModelServerConfig())
+
+
 def test_all_parts_of_a_request_are_answered_by_one_version(tmp_path, monkeypatch):
     for number in (1, 2):
         save_small(tmp_path, number, factor=number)
-    models = text_format.Parse(f"""
-        model_config_list {{ config {{
-          name: "small" base_path: "{tmp_path}" model_platform: "tensorflow"
-          model_version_policy {{ all {{ }} }} }} }}""", ModelServerConfig())
+    models = models_in(tmp_path)
     texts = {"text": np.array([b"x"] * 5, object)}
 
     async def ask():
@@ -50,6 +56,27 @@ def test_all_parts_of_a_request_are_answered_by_one_version(tmp_path, monkeypatc
     sizes, answers = asyncio.run(ask())
     assert answers == [(1, [1.0] * 5), (2, [2.0] * 5), (2, [])]
     assert sizes == [2, 2, 1, 2, 2, 1, 0]
+
+
+def test_parts_are_those_that_the_batcher_does_not_divide(tmp_path):
+    """It joins outputs of one width alone."""
+    module, models = tf.Module(), models_in(tmp_path)
+    module.words = tf.function(lambda text: {"words": tf.strings.split(text).to_tensor()},
+                               input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    tf.saved_model.save(module, str(tmp_path / "1"), signatures=module.words)
+
+    async def ask():
+        core = Core(Settings(parser("").parse_args([]), models, Batching(
+            max_batch_size=4, split=True, execution_size=2)))
+        try:
+            await core.reload(models)
+            return await core.predict(
+                Spec("small"), {"text": np.array([b"a", b"b", b"c d"], object)}, at_once=128)
+        finally:
+            await core.close()
+
+    _, answer = asyncio.run(ask())
+    assert answer["words"].tolist() == [[b"a", b""], [b"b", b""], [b"c", b"d"]]
 
 
 def test_parts_that_differ_in_width_are_padded():
