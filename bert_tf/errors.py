@@ -83,11 +83,11 @@ def needs(extra, received, otherwise=""):
     try:
         yield
     except ImportError as error:
-        raise UsageError(explain(received, attempt=f"pip install 'bert_tf[{extra}]'{otherwise}")
-                         ) from error
+        raise UsageError(explain(f"{received} ({error})", attempt=
+                                 f"pip install 'bert_tf[{extra}]'{otherwise}")) from error
 
 
-def check_choice(name, value, choices, meant=None):
+def check_choice(name, value, choices, meant=None, near=True):
     """Return `value` if it is one of `choices`; else raise UsageError naming the nearest.
 
     Args:
@@ -95,13 +95,15 @@ def check_choice(name, value, choices, meant=None):
         value: what was given.
         choices: what it may be.
         meant: returns the choice that a value which is none means, or None for the nearest.
+        near: whether the nearest is an advice; of what a published file says of its weights it
+            is none.
     """
     choices = list(choices)
     if value in choices:
         return value
     known = meant and meant(str(value))
-    near = [known] if known else difflib.get_close_matches(
+    close = [known] if known else near and difflib.get_close_matches(
         str(value), [str(c) for c in choices], n=1)
-    hint = f"{name}={near[0]!r}" if near else ""
+    hint = f"{name}={close[0]!r}" if close else ""
     listed = textwrap.shorten(", ".join(map(str, choices)), _LISTED, placeholder=" …")
     raise UsageError(explain(f"{name}={value!r} is unknown", f"one of {listed}", hint))

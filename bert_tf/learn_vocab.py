@@ -80,9 +80,7 @@ def learn_vocab(config):
     if config.type == "wordpiece" and (files.is_folder(output) or not os.path.basename(output)):
         raise UsageError(explain(f"--output {output} is a folder",
                                  attempt=f"--output {os.path.join(output, 'vocab.txt')}"))
-    if config.type == "wordpiece":
-        _refuse_beside(os.path.dirname(output) or ".")
-    elif files.is_file(output):
+    if config.type != "wordpiece" and files.is_file(output):
         raise UsageError(explain(f"--output {output} is a file", "a folder for the tokenizer"))
     options = config.options()
     record = output + MANIFEST
@@ -119,6 +117,7 @@ def _learn(paths, output, record, options, overwrite):
     from bert_tf.tokenization.tokenizer import CONFIG_NAME, Tokenizer, read_options
 
     folder = os.path.dirname(output)
+    _refuse_beside(folder or ".")
     beside = os.path.join(folder, CONFIG_NAME)
     casing = {key: options[key] for key in ("lower_case", "strip_accents", "pretokenize")}
     stated = {} if overwrite else read_options(beside)
@@ -159,12 +158,11 @@ def _learn_folder(paths, output, options):
 
 def _refuse_beside(folder):
     """Raise UsageError where a folder holds a tokenizer of another kind than WordPiece."""
-    from bert_tf.tokenization.classic_models import MODEL_NAMES
     from bert_tf.tokenization.load import TOKENIZERS
     from bert_tf.tokenization.tokenizer import VOCABULARY_NAME
 
     there = {*files.list_folder(folder)}
-    for names in (*TOKENIZERS, *zip(MODEL_NAMES)):
+    for names in (*TOKENIZERS, *((name,) for name in sorted(there) if name.endswith(".model"))):
         if VOCABULARY_NAME not in names and there.issuperset(names):
             raise UsageError(explain(f"{folder} holds another tokenizer, {' and '.join(names)}",
                                      attempt="--output in another folder"))

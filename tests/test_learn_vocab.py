@@ -72,6 +72,13 @@ def test_a_folder_has_tokenizers_of_one_kind(run, flags):
     assert len(load_tokenizer("out").encode("the cat")) > 2
 
 
+def test_a_sentencepiece_model_of_any_name_stays_the_tokenizer_of_its_folder(run, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.model").write_bytes(b"")
+    code, _, error = run("--vocab_size", "40")
+    assert code == 2 and "out holds another tokenizer, mine.model" in error
+
+
 def test_a_file_from_elsewhere_stays(run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/vocab.txt").write_text("mine\n")

@@ -60,7 +60,7 @@ def read_dense(folder, width, tensors, name):
     values = read_checked(source, _ONLY)
     act = activation_of(str(values.get("activation_function", "torch.nn.Tanh")))
     units, bias = values.get("out_features"), values.get("bias", True)
-    check_choice(f"{source}: activation_function", act, _ACTIVATIONS)
+    check_choice(f"{source}: activation_function", act, _ACTIVATIONS, near=False)
     if type(units) is not int or units < 1 or type(bias) is not bool:
         raise UsageError(explain(f"{source}: out_features={units!r}, bias={bias!r}",
                                  "an integer from 1 on, and true or false"))

@@ -180,7 +180,7 @@ def choice(names, key, stated, source):
     Raises:
         UsageError: it is none of `names`.
     """
-    return names[check_choice(f"{source}: {key}", stated[key], names)]
+    return names[check_choice(f"{source}: {key}", stated[key], names, near=False)]
 
 
 def read(family, stated, source, masked_lm):

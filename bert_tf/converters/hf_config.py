@@ -57,7 +57,8 @@ def family_of(values, source):
     Raises:
         UsageError: `model_type` is missing or not one of ours.
     """
-    return FAMILIES[check_choice(f"{source}: model_type", values.get("model_type"), FAMILIES)]
+    return FAMILIES[check_choice(f"{source}: model_type", values.get("model_type"), FAMILIES,
+                                 near=False)]
 
 
 def read_config(values, source, pooled, masked_lm):

@@ -35,7 +35,8 @@ def read(model_folder, pooling_folder):
     source = os.path.join(pooling_folder, CONFIG)
     values, task = files.read_json_object(source), {"task": "sparse_embedder"}
     for ours, (theirs, usual, known) in _OPTIONS.items():
-        task[ours] = check_choice(f"{source}: {theirs}", values.get(theirs, usual), known)
+        task[ours] = check_choice(f"{source}: {theirs}", values.get(theirs, usual), known,
+                                  near=False)
     for key in ("embedding_dimension", "word_embedding_dimension"):
         if values.get(key) not in (None, found.config.vocab_size):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}",

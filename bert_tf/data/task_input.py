@@ -198,8 +198,8 @@ class TaskInput:
         return made_ahead(plans.skip(skipped * len(replicas)), self._batch, 4 * len(replicas))
 
     def _plan(self, epoch):
-        """Return rows int64, weights float32 and first windows int64 `[steps, batch_size]`, widths
-        int64 `[steps]`."""
+        """Return rows int64, weights float32 and first windows int64 `[steps, batch_size]`, the
+        latter of no meaning without windows, and widths int64 `[steps]`."""
         rows = batch_rows(self.features.lengths, self.batch_size,
                           [self.seed, epoch] if self.shuffle else None, self.bucket)
         weights = (rows >= 0).astype(np.float32)

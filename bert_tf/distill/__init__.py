@@ -45,7 +45,8 @@ def distill(config):
 
     Raises:
         UsageError: options contradict each other or the models, or the folder holds another run.
-        BertTfError: text, files or the machine stop the work; DivergedError: the loss is NaN.
+        BertTfError: text, files or the machine stop the work; DivergedError: the loss is NaN
+            before any good evaluation.
     """
     with _finished(config) as (_, result):
         return result

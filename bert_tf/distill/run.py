@@ -5,6 +5,7 @@ A run folder holds `run.json` (what the run is), `teacher/` (its answers, while 
 `save_pretrained` writes) and `results.json`.
 """
 
+import math
 import time
 
 import numpy as np
@@ -182,7 +183,7 @@ class DistillationRun(RunFolder):
             best = train(model, optimizer, self.strategy, config, data["train"], data["dev"],
                          self.path(), keep_best=True, rows=rows)["best"]
         except DivergedError as error:
-            if error.best is None:
+            if error.best is None or not math.isfinite(error.best["loss"]):
                 raise
             best, later = error.best, {"diverged_later": error.reason}
             print_note(f"the student is that of step {best['step']}; later it diverged: "

@@ -253,7 +253,7 @@ def test_what_was_good_before_a_run_diverged_is_kept(folder, monkeypatch, capsys
         raise error
 
     monkeypatch.setattr(run_module, "train", trained)
-    monkeypatch.setattr(run_module, "export_saved_model", lambda run, export: export)
+    monkeypatch.setattr(run_module, "export_run", lambda run, export: export)
     for name in ("whole", "diverged"):
         distill.distill(_of_few_texts(folder, name))
     assert "later it diverged: it overflowed" in capsys.readouterr().out
@@ -262,6 +262,18 @@ def test_what_was_good_before_a_run_diverged_is_kept(folder, monkeypatch, capsys
     kept = weights_of(folder, "diverged")
     for name, value in weights_of(folder, "whole").items():
         np.testing.assert_array_equal(kept[name], value)
+
+
+def test_a_training_that_never_was_good_is_no_student(folder, monkeypatch, eager):
+    def trained(*given, **options):
+        error = DivergedError("it overflowed")
+        error.best = {"step": 1, "loss": float("nan")}
+        raise error
+
+    monkeypatch.setattr(run_module, "train", trained)
+    with pytest.raises(DivergedError, match="it overflowed"):
+        distill.distill(_of_few_texts(folder, "never"))
+    assert not (folder / "never" / "results.json").exists()
 
 
 def test_what_the_teacher_said_is_no_work_to_lose(folder):
