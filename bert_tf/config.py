@@ -234,7 +234,7 @@ class ModelConfig(Config):
                  }.get(self.relative_position)
         if exact is not None and exact < 1:
             raise UsageError(explain(f"position_buckets={self.position_buckets} with {kind}",
-                                     "at least 4"))
+                                     "at least 4" if kind.endswith("'bias'") else "at least 2"))
         if exact is not None and self.share_att_key and self.max_relative_position < exact + 2:
             raise UsageError(explain(
                 f"max_relative_position={self.max_relative_position} with "

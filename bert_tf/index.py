@@ -17,8 +17,9 @@ import json
 import sys
 
 from bert_tf import cli, cores, side_by_side
+from bert_tf.data.table_form import is_table
 from bert_tf.data.table_options import CorpusOptions
-from bert_tf.data.tables import id_prefixes
+from bert_tf.data.tables import has_column, id_prefixes
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.find import model_digest
 from bert_tf.options import POSITIVE, REQUIRED, SeedOptions, WriteOptions, option, takes
@@ -69,7 +70,7 @@ def build_index(config):
     """
     from bert_tf.index_kinds import kind_of_model
     from bert_tf.retrieval import build_index as builder
-    from bert_tf.retrieval.corpus import read_corpus
+    from bert_tf.retrieval.corpus import IDS, read_corpus
 
     builder.refuse_store(config.output)
     paths, kind = files.expand(config.corpus), kind_of_model(config)
@@ -79,8 +80,11 @@ def build_index(config):
     # Where files are does not matter, what they hold does.
     options = {name: value for name, value in config.stored().items()
                if name not in ("output", "corpus", "model")} | {"model_digest": digest}
-    if len(paths) > 1 and "id" not in config.columns():  # ids of passages may hold the names
-        options["file_names"] = manifest.fingerprint(id_prefixes(paths))
+    if len(paths) > 1 and "id" not in config.columns():
+        nameless = [prefix for path, prefix in zip(paths, id_prefixes(paths), strict=True) if not (
+            is_table(path) and any(has_column(path, name, config.form()) for name in IDS))]
+        if nameless:  # whose passages have ids with the names of the files
+            options["file_names"] = manifest.fingerprint(nameless)
     with locks.held(config.output):
         made = builder.build_index(
             config.output, options, paths, lambda: kind.stored(config),

@@ -114,6 +114,17 @@ def test_ids_are_of_the_files_that_were_named(model, tmp_path, capsys):
     assert "nothing to do" in capsys.readouterr().out
 
 
+def test_names_of_files_do_not_matter_to_passages_with_ids(model, tmp_path, capsys):
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"_id": "{name}", "text": "fox {name}"}}\n')
+    flags = ["build", "--model", model, "--corpus", str(tmp_path / "*.jsonl"), "--output",
+             str(tmp_path / "index")]
+    assert cli.run(index.main, flags) == 0
+    (tmp_path / "b.jsonl").rename(tmp_path / "c.jsonl")
+    assert cli.run(index.main, flags) == 0
+    assert "nothing to do" in capsys.readouterr().out
+
+
 def scalar_products(model, queries):
     passages = model.sparse(PASSAGES)
     return np.array([[sum(weight * passage.get(token, 0) for token, weight in query.items())

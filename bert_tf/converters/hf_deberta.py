@@ -35,7 +35,7 @@ ONLY = {
     "deberta": {"relative_attention": True, "share_att_key": True, "norm_rel_ebd": "layer_norm",
                 "position_biased_input": False, "conv_groups": 1}}
 _EQUAL = ("pooler_hidden_size", "embedding_size")  # those of hidden_size
-FURTHER = dict.fromkeys(KEYS, (*_EQUAL, "attention_head_size", "legacy"))
+FURTHER = dict.fromkeys(KEYS, (*_EQUAL, "attention_head_size", "legacy", "padding_idx"))
 _TERMS = ("c2p", "p2c")
 _POSITIONS = {True: "learned", False: "none"}
 # The head of masked tokens that is no `legacy` one computes the same under other names.
@@ -81,7 +81,8 @@ def with_usual_head(tensors, values):
         tensors: of any family.
         values: of its `config.json`.
     """
-    if values.get("legacy") is not False:
+    named = values.get("architectures") or ["Model"]
+    if values.get("legacy") is not False or not str(named[0]).endswith(("Model", "ForMaskedLM")):
         return tensors
     names = {}
     for name in tensors:

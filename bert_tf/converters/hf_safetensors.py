@@ -230,7 +230,7 @@ def write_tokenizer_of(checkpoint, folder):
     config, reading = checkpoint.config, checkpoint.task.get("reading") or {}
     cut = checkpoint.task["task"] == "classifier" and reading.get("long") == "head"
     write_tokenizer(checkpoint.tokenizer, folder, _TOKENIZERS[config.family],
-                    reading["seq_length"] if cut else config.longest)
+                    reading["seq_length"] if cut else config.longest, config.type_vocab_size > 1)
 
 
 def _needs_pooler(family, task, activated):

@@ -31,7 +31,7 @@ _METASPACE = {"type": "Metaspace", "replacement": sentence_piece.WORD,
               "prepend_scheme": "always", "split": True}
 
 
-def write_tokenizer(source, folder, tokenizer_class, longest):
+def write_tokenizer(source, folder, tokenizer_class, longest, has_types=False):
     """Write the tokenizer in the folder `source` into a folder that transformers reads.
 
     Args:
@@ -39,6 +39,7 @@ def write_tokenizer(source, folder, tokenizer_class, longest):
         folder: exists.
         tokenizer_class: the usual one of the model's family.
         longest: tokens that the model can read.
+        has_types: whether it tells a second segment from the first.
     """
     if source is None:
         return
@@ -85,9 +86,11 @@ def write_tokenizer(source, folder, tokenizer_class, longest):
         if not ours.normalization.startswith("albert"):
             # Its ids are not those of the file that these models have beside.
             files.remove(os.path.join(folder, sentence_piece.MODEL_NAME))
-    files.write_json(os.path.join(folder, CONFIG), {
-        "tokenizer_class": tokenizer_class if _is_usual(ours, tokenizer_class) else _ANY,
-        **names, **stated})
+    written = tokenizer_class if _is_usual(ours, tokenizer_class) else _ANY
+    if has_types and written == _ANY and vocabulary.pair_types:  # which that class leaves out
+        stated["model_input_names"] = ["input_ids", "attention_mask", "token_type_ids"]
+    files.write_json(os.path.join(folder, CONFIG),
+                     {"tokenizer_class": written, **names, **stated})
 
 
 def to_json(ours):

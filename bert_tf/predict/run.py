@@ -128,8 +128,8 @@ class Prediction(OutputFolder):
                        for path in filter(is_table, paths))
 
         if "text" not in columns and len(published) == len(predictor.inputs) and not any(
-                map(str.isdecimal, published)) and there(published) and not there(
-                    predictor.inputs):
+                map(str.isdecimal, published)) and not there(predictor.inputs) and there(
+                    published):
             return {**columns, **dict(zip(("text", "text_b"), published, strict=False))}
         return columns
 

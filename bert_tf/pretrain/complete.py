@@ -30,6 +30,7 @@ FAMILY_OBJECTIVES = {
     "xlm_roberta": ("mlm",),
     "camembert": ("mlm",),
     "mpnet": ("mlm",),
+    "deberta_v1": ("mlm",),
     "deberta": ("rtd", "mlm"),
     "modernbert": ("mlm", "rtd"),
     "nomic_bert": ("mlm",),

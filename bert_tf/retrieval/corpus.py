@@ -33,7 +33,7 @@ from bert_tf.errors import BertTfError, UsageError, explain, print_note
 from bert_tf.storage import files
 from bert_tf.storage.encodings import EncodingError
 
-_IDS = ("id", "_id")
+IDS = ("id", "_id")
 _SHOWN = 5  # invalid rows that are named one by one
 _SAMPLE = 50  # rows by which a header is told from a passage
 _WITHOUT_HEADER = {1: ("text",), 2: ("id", "text"), 3: ("id", "text", "title")}
@@ -78,7 +78,7 @@ def read_corpus(paths, form=AS_FOUND, columns=None, what="passage"):
             try:
                 if isinstance(values, BadRow):
                     raise values
-                has_id, before = not values.keys().isdisjoint(_IDS), identified
+                has_id, before = not values.keys().isdisjoint(IDS), identified
                 identified = has_id if before is None else before
                 if has_id != identified:
                     raise BadRow(explain(
@@ -125,12 +125,12 @@ def _rows(path, form, columns):
 def _named(path, form, columns):
     """Return the rows of a table by our names of the columns that the caller names."""
     text, id = columns.get("text", "text"), columns.get("id")
-    needed, optional = ([text, id], []) if id else ([text], _IDS)
+    needed, optional = ([text, id], []) if id else ([text], IDS)
     ours = {text: "text", id: "id"}
     if form.header is None and all(map(str.isdecimal, needed)) and not written_as(path):
         _, first = next(read_rows(path, needed, form=form), (path, BadRow()))
         if not isinstance(first, BadRow) and _lowered(first[text]) in ("text", "title") and (
-                id is None or _lowered(first[id]) in _IDS):
+                id is None or _lowered(first[id]) in IDS):
             form = dataclasses.replace(form, header=True)
     return ((where, row if isinstance(row, BadRow) else {
         ours.get(name, name): value for name, value in row.items()})
@@ -142,7 +142,7 @@ def _table(path, form):
     no_header = None
     if form.header is not False or written_as(path):
         try:
-            return _begun(read_rows(path, ["text"], [*_IDS, "title"], form))
+            return _begun(read_rows(path, ["text"], [*IDS, "title"], form))
         except NoColumn as error:
             if written_as(path) or form.header:
                 raise
@@ -156,7 +156,7 @@ def _table(path, form):
     where, first = sample[0]
     names = _WITHOUT_HEADER.get(len(first))
     if no_header:
-        named = {*_IDS, "text", "title"} & set(map(_lowered, first.values()))
+        named = {*IDS, "text", "title"} & set(map(_lowered, first.values()))
         header = named and len(first) > 1 or _is_header(sample)
         if names is None or header or (header is None and files.suffix(path) == ".csv"):
             raise UsageError(explain(
@@ -198,7 +198,7 @@ def _begun(rows):
 
 
 def _passage(where, number, values):
-    present = [name for name in _IDS if name in values]
+    present = [name for name in IDS if name in values]
     id = values[present[0]] if present else number
     if type(id) is int:
         id = str(id)

@@ -199,6 +199,10 @@ def test_a_published_folder(tmp_path):
     assert read.task == {"task": "encoder"} and {*read.dropped} == positions | head
     read = hf_safetensors.read(write(tmp_path / "told", config | {"legacy": False}, further))
     assert read.task["task"] == "pretraining" and {*read.dropped} == positions
+    labelled = {**LABELLED, "architectures": ["DebertaForSequenceClassification"], "legacy": False}
+    read = hf_safetensors.read(write(tmp_path / "labels", config | labelled, {
+        **further, **tensors_of({**POOLER, **CLASSIFIER})}))
+    assert read.task["task"] == "classifier" and {*read.dropped} == positions | head
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -220,7 +224,6 @@ def test_other_models_are_refused(changes, message, tmp_path):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"share_att_key": True, "max_relative_position": 12}, "max_relative_position=12 cannot be wr"),
     ({"key_bias": True}, "key_bias=True cannot be written"),
     ({"position_embedding": "sinusoidal"}, "position_embedding='sinusoidal' cannot be written")])
 def test_what_version_1_cannot_be(changes, message, tmp_path):

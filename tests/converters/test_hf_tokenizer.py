@@ -12,12 +12,12 @@ from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
-def _written(tokenizer, folder, tokenizer_class):
+def _written(tokenizer, folder, tokenizer_class, **options):
     """The configuration in the folder `out`, object."""
     for part in ("source", "out"):
         (folder / part).mkdir()
     tokenizer.save(str(folder / "source"))
-    write_tokenizer(str(folder / "source"), str(folder / "out"), tokenizer_class, 16)
+    write_tokenizer(str(folder / "source"), str(folder / "out"), tokenizer_class, 16, **options)
     return json.loads((folder / "out" / "tokenizer_config.json").read_text())
 
 
@@ -31,6 +31,14 @@ def test_the_usual_class_is_named_where_it_has_all_rules(tmp_path, options, name
     assert _written(tokenizer, tmp_path, "BertTokenizer")["tokenizer_class"] == name
     back = load_tokenizer(str(tmp_path / "out"))
     assert back.max_characters_per_word == tokenizer.max_characters_per_word
+
+
+@pytest.mark.parametrize("has_types", [True, False])
+def test_the_class_for_any_tokenizer_is_told_of_segments(tmp_path, has_types):
+    """It leaves `token_type_ids` out, which models without segments must not be given."""
+    ours = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "a"]), normalization="google")
+    stated = _written(ours, tmp_path, "BertTokenizer", has_types=has_types)
+    assert ("token_type_ids" in stated.get("model_input_names", ())) is has_types
 
 
 @pytest.mark.parametrize(("name", "separators", "usual"), [

@@ -6,7 +6,8 @@ import pathlib
 import pytest
 
 from bert_tf import cli, pretrain
-from bert_tf.pretrain.complete import complete
+from bert_tf.presets import PRESETS
+from bert_tf.pretrain.complete import FAMILY_OBJECTIVES, complete
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.storage import manifest
 
@@ -14,6 +15,10 @@ from bert_tf.storage import manifest
 def completed(flags):
     """The options that flags ask for, complete, and the model's configuration."""
     return complete(PretrainConfig(**vars(pretrain._parser().parse_args(flags))))
+
+
+def test_every_family_has_an_objective():
+    assert {*FAMILY_OBJECTIVES} == {*PRESETS}
 
 
 @pytest.mark.parametrize(("path", "name"), [

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Client(AsyncClient):
-    _diagnosis = None
+    _diagnosis, _asked_anew = None, 0.0
 
     async def answered(self, about, signature, inputs, deadline):
         """The rows that a signature answers, what the version that gave them says of itself, and
@@ -54,8 +54,11 @@ class _Client(AsyncClient):
         return rows, description, version if wire_results.are_compared(results) else None
 
     async def is_gone(self, deadline):
-        """Whether no server answers at the address; those who ask meanwhile connect once."""
-        if self._diagnosis is None or self._diagnosis.done():
+        """Whether no server answers at the address, as far as is known by the deadline; all who ask
+        within a second connect once."""
+        if self._diagnosis is None or (
+                self._diagnosis.done() and time.monotonic() > self._asked_anew):
+            self._asked_anew = time.monotonic() + _DIAGNOSIS_SECONDS
             self._diagnosis = asyncio.ensure_future(
                 asyncio.to_thread(diagnose, self._address, _DIAGNOSIS_SECONDS))
         done, _ = await asyncio.wait([self._diagnosis], timeout=_left(deadline))

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, NoTextError
 from bert_tf.serving.server.page_search import search_routes
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError, Spec
@@ -99,7 +99,8 @@ def _attention_routes(core, attention):
         except ServingError as problem:
             return _refusal(problem.http_status, problem.message)
         except BertTfError as problem:  # whose message names the folder
-            _log.error("%s", problem)
+            if not isinstance(problem, NoTextError):
+                _log.error("%s", problem)
             return _refusal(404, "There is no attention page of this model; expected a version "
                                  "that python -m bert_tf.export wrote, with a tokenizer.")
         finally:

@@ -13,8 +13,12 @@ def by_name(method):
 
     @functools.wraps(method)
     def named(self, *args, **kwargs):
-        arguments = signature.bind(self, *args, **kwargs).arguments
+        try:
+            arguments = signature.bind(self, *args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{method.__name__}: {error}") from None
         further = arguments.pop("kwargs", {})
         return method(**arguments, **further)
 
+    named.__signature__ = signature
     return named

@@ -103,7 +103,7 @@ def share_tokenizer(model, path):
             if len(tokenizers) > 1:
                 raise UsageError(explain(
                     f"{path}: {len(tokenizers)} tokenizers for {len(layers)} preprocessors",
-                    "one, or one for each", "a preprocessor of its own for each model in it"))
+                    "one, or one for each", "making the model anew, and its load_weights"))
             layer.use(*tokenizers)
 
 
