@@ -300,7 +300,7 @@ def test_options_of_modules_that_change_vectors(folder, module, key, value):
     (changed / place / "config.json").write_text(json.dumps(config))
     save_file({"linear.weight": np.eye(36, dtype="float32")},
               changed / place / "model.safetensors")
-    with pytest.raises(UsageError, match=f"{place}/config.json: {key}={value!r}; expected"):
+    with pytest.raises(UsageError, match=f"{place}/config.json: {key}={value!r}( is|; expec)"):
         sentence_transformers.read(str(changed))
 
 

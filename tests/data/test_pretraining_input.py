@@ -271,9 +271,9 @@ def test_fit_takes_it(task, objective, dynamic):
 def test_what_is_without_end_is_evaluated_for_an_epoch(dynamic, monkeypatch):
     train = PretrainingInput(dynamic[0], "train", batch_size=32, seed=1)
     given = []
-    monkeypatch.setattr(keras.Model, "evaluate", lambda self, x: given.append(x))
-    monkeypatch.setattr(keras.Model, "fit", lambda self, x, validation_data, **_: given.append(
-        validation_data))
+    monkeypatch.setattr(keras.Model, "evaluate", lambda self, x, y: given.append(x))
+    monkeypatch.setattr(keras.Model, "fit", lambda self, x, y, validation_data, **_: (
+        given.append(validation_data)))
     model = _model(Pretrainer, dynamic[1])
     model.evaluate(train)
     model.fit(train, validation_data=train)

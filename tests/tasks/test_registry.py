@@ -65,7 +65,7 @@ def test_a_column_that_is_missing_is_told_with_its_flag(tmp_path):
     path.write_text("review,stars\nfine,5\n")
     with pytest.raises(UsageError, match="'text' among review, stars; try --text_column$"):
         read_task("classify", str(path))
-    with pytest.raises(UsageError, match="'sentence' among review, stars$"):
+    with pytest.raises(UsageError, match="'sentence' among review, stars; try --task classify"):
         read_task("sst2", str(path))
 
 
