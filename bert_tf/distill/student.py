@@ -68,8 +68,8 @@ def _narrower(teacher, width, layers):
     if width >= teacher.hidden_size:
         raise UsageError(explain(f"--hidden_size {width} of a teacher of {teacher.hidden_size}",
                                  "a smaller number"))
-    if teacher.intra_bottleneck_size:
-        raise UsageError(explain(f"--hidden_size {width} of a teacher with bottlenecks",
+    if teacher.intra_bottleneck_size or teacher.trigram_input:
+        raise UsageError(explain(f"--hidden_size {width} of a teacher with bottlenecks or trigrams",
                                  attempt="--keep_layers"))
     if teacher.attention_head_size:
         heads = max(1, round(teacher.num_attention_heads * width / teacher.hidden_size))

@@ -252,6 +252,17 @@ def test_heads_whose_positions_rotate_have_an_even_width():
             student_config(teacher, options(hidden_size=width))
 
 
+@pytest.mark.parametrize("values", [{"intra_bottleneck_size": 16}, {"trigram_input": True}])
+def test_parts_of_mobilebert_are_not_made_narrower(values):
+    teacher = ModelConfig.from_dict({"family": "mobilebert", "vocab_size": 30, "hidden_size": 48,
+                                     "num_attention_heads": 4, "embedding_size": 24,
+                                     "intra_bottleneck_size": 0,
+                                     "key_query_shared_bottleneck": False,
+                                     "trigram_input": False, **values})
+    with pytest.raises(UsageError, match="bottlenecks or trigrams; try --keep_layers"):
+        student_config(teacher, options(hidden_size=32))
+
+
 @pytest.mark.parametrize("written, found", [(768, 256), (128, 128)])
 def test_embeddings_as_wide_as_the_layers_are_so_in_a_narrower_student(written, found):
     """Published files of ELECTRA name the width of embeddings even where it is the layers'."""
