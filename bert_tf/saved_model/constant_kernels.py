@@ -18,7 +18,12 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import op_def_registry
 
 from bert_tf.saved_model.function_bodies import body_of, library_of
-from bert_tf.saved_model.graph_options import as_they_are, called_with, own_options
+from bert_tf.saved_model.graph_options import (
+    as_they_are,
+    called_with,
+    how_often,
+    own_options,
+)
 
 _PRODUCT = "_MklNativeFusedMatMul"  # oneDNN's, with a bias and what else comes after it
 # Operations that have a state, and leave it as it is.
@@ -46,7 +51,7 @@ def with_constant_kernels(function):
         such kernels.
     """
     bodies = (body_of(function), *library_of(function).values())
-    return ConstantKernels(function) if any(
+    return ConstantKernels(function, how_often(bodies)) if any(
         node.op == "MatMul" and node.attr["T"].type == tf.bfloat16.as_datatype_enum
         for body in bodies for node in body.node_def) else function
 
@@ -58,6 +63,7 @@ class ConstantKernels:
 
     Args:
         function: see there.
+        settings: see `how_often`.
 
     Attributes:
         is_made: whether it was found out what later calls run.
@@ -65,9 +71,9 @@ class ConstantKernels:
             has to do.
     """
 
-    def __init__(self, function):
+    def __init__(self, function, settings):
         self._function, self._graph, self._lock = function, None, threading.Lock()
-        self._options = own_options()
+        self._options = own_options(settings)
         self._specs = tf.nest.flatten(function.structured_input_signature)
         self.is_made, self.made = False, None
 

@@ -7,17 +7,27 @@ import itertools
 from tensorflow.core.protobuf import rewriter_config_pb2
 from tensorflow.python.eager import context
 
-_ONCE = (("meta_optimizer_iterations", rewriter_config_pb2.RewriterConfig.ONE),)
+ONCE = (("meta_optimizer_iterations", rewriter_config_pb2.RewriterConfig.ONE),)
+TWICE = (("meta_optimizer_iterations", rewriter_config_pb2.RewriterConfig.TWO),)
 _NEVER = (("disable_meta_optimizer", True),)
 _number = itertools.count(1)
 
 
-def improved_once():
-    """Functions called in this block by this thread are improved once, not twice.
+def how_often(bodies):
+    """Return how often TensorFlow is to improve the graph of these `FunctionDef`s, `ONCE` or
+    `TWICE`.
 
-    A second time takes a third of that first call and makes none of the later ones faster.
+    A second time takes a third of the first call and makes later ones faster only where there is
+    the tanh form of gelu: it goes into the product before it once that has taken its bias in, which
+    the first time does.
     """
-    return called_with(_kept_options(_ONCE))
+    return TWICE if any(node.op == "Tanh" and "gelu" in node.name.lower()
+                        for body in bodies for node in body.node_def) else ONCE
+
+
+def improved(settings):
+    """Functions called in this block by this thread are improved so often, see `how_often`."""
+    return called_with(_kept_options(settings))
 
 
 def as_they_are():
@@ -25,10 +35,10 @@ def as_they_are():
     return called_with(_kept_options(_NEVER))
 
 
-def own_options():
-    """Return those of `improved_once` for `called_with`, under which graphs are made that were made
+def own_options(settings):
+    """Return those of `improved` for `called_with`, under which graphs are made that were made
     under others before: they are kept by function and options."""
-    return _options(_ONCE, next(_number))
+    return _options(settings, next(_number))
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tiny_model import TEXTS
 
-from bert_tf.saved_model import constant_kernels
+from bert_tf.saved_model import constant_kernels, graph_options
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
 from bert_tf.serving.server.loaded_version import LoadedVersion
 
@@ -47,6 +47,35 @@ def test_signatures_answer_the_same(exported):
                 elif name != "fill_mask":  # which chooses among near ties
                     np.testing.assert_array_equal(found[output], values)
         check_told(constant)
+
+
+def check_fused(nodes):
+    """Gelu's tanh form is part of the product before it, where oneDNN has such products."""
+    if is_multiplied():
+        assert any(b"GeluApproximate" in node.attr["fused_ops"].list.s for node in nodes)
+        assert not any(node.op == "Tanh" and "gelu" in node.name for node in nodes)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_the_tanh_form_of_gelu_is_part_of_a_product(exported, dtype):
+    version = LoadedVersion(exported("cased", dtype).version, constant_kernels=False)
+    eager = context.context()
+    eager.enable_graph_collection()
+    try:
+        version.signatures["encode"].run({"text": np.array([b"A text."], object)})
+    finally:
+        graphs = eager.export_run_metadata().function_graphs
+        eager.disable_graph_collection()
+    check_fused([node for graph in graphs for part in graph.partition_graphs
+                 for node in part.node])
+
+
+def test_so_it_is_where_kernels_stay(exported):
+    loaded = tf.saved_model.load(exported("cased", "bfloat16").version)
+    constant = with_constant_kernels(loaded.signatures["encode"])
+    constant(text=tf.constant(TEXTS))
+    if is_multiplied():
+        check_fused(constant.made.graph.as_graph_def().node)
 
 
 def test_a_first_call_that_fails_is_no_loss():
@@ -115,7 +144,7 @@ def test_the_graph_of_another_thread_is_not_taken(monkeypatch):
                     told(x)
             return results
 
-    constant = constant_kernels.ConstantKernels(WhileOther())
+    constant = constant_kernels.ConstantKernels(WhileOther(), graph_options.ONCE)
     first, second = constant(x).numpy(), constant(x).numpy()
     assert (told is not None) == (constant.made is not None) == is_multiplied()
     np.testing.assert_array_equal(first, second)

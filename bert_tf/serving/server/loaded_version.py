@@ -11,6 +11,7 @@ from tensorflow.python.framework import ops
 
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
 from bert_tf.saved_model.function_bodies import body_of
+from bert_tf.saved_model.graph_options import how_often
 from bert_tf.saved_model.ops import OVERFLOWS, overflows_here
 from bert_tf.serving.server import memory
 from bert_tf.serving.server.signature import JointSignature, Signature, serving_error
@@ -63,7 +64,8 @@ class LoadedVersion:
         except Exception as problem:
             # What a damaged file does to the loader, too.
             raise error("not_loaded") from problem
-        self.signatures = {name: Signature(name, self.definitions[name], function)
+        settings = how_often(meta_graph.graph_def.library.function)
+        self.signatures = {name: Signature(name, self.definitions[name], function, settings)
                            for name, function in functions.items() if name in self.definitions}
         self._joint = {}
         self.input_types = {

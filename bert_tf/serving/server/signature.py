@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import cancellation
 
-from bert_tf.saved_model.graph_options import improved_once
+from bert_tf.saved_model.graph_options import ONCE, improved
 from bert_tf.serving.wire import tensor_proto
 from bert_tf.serving.wire.messages import error, quoted
 from bert_tf.serving.wire.request import HTTP_STATUS, ServingError
@@ -60,6 +60,7 @@ class Signature:
         name: of the signature.
         definition: its `SignatureDef`.
         function: takes tensors by name, gives a dict of tensors.
+        settings: see `how_often`.
 
     Attributes:
         inputs: `{name: (NumPy dtype, shape or None)}` in the order of names; a text is `object`,
@@ -67,10 +68,11 @@ class Signature:
         outputs: names, sorted.
     """
 
-    def __init__(self, name, definition, function):
+    def __init__(self, name, definition, function, settings=ONCE):
         self.name = name
         self.definition = definition
         self.function = function
+        self._settings = settings
         self.inputs = {alias: _tensor_spec(info)
                        for alias, info in sorted(definition.inputs.items())}
         self.outputs = sorted(definition.outputs)
@@ -133,7 +135,7 @@ class Signature:
         """
         try:
             tensors = {name: tf.constant(value) for name, value in inputs.items()}
-            with improved_once(), (
+            with improved(self._settings), (
                     cancellation.around() if cancellation else contextlib.nullcontext()):
                 given = self.function(**tensors)
             return {name: _array(given[name]) for name in outputs or self.outputs}
