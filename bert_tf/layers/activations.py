@@ -52,19 +52,36 @@ def _in_float32(share, slope):
 
     Nothing but `x` is kept for the gradient.
     """
+    return _with_gradient(
+        lambda x: x * share(x), lambda x, upstream: upstream * slope(x))
 
-    @fused
+
+def _gated_in_float32(share, slope):
+    """The same of the first half of `x […, 2 width]`, times the second half: `[…, width]`."""
     def value(x):
-        wide = tf.cast(x, tf.float32)
-        return tf.cast(wide * share(wide), x.dtype)
+        x, gate = tf.split(x, 2, axis=-1)
+        return x * share(x) * gate
+
+    def gradient(x, upstream):
+        x, gate = tf.split(x, 2, axis=-1)
+        return tf.concat([upstream * gate * slope(x), upstream * (x * share(x))], -1)
+
+    return _with_gradient(value, gradient)
+
+
+def _with_gradient(value, gradient):
+    """`value(x)` with `gradient(x, upstream)`, both of float32, for `x` of any float type."""
+    @fused
+    def forward(x):
+        return tf.cast(value(tf.cast(x, tf.float32)), x.dtype)
 
     @fused
-    def gradient(x, upstream):
-        return tf.cast(tf.cast(upstream, tf.float32) * slope(tf.cast(x, tf.float32)), x.dtype)
+    def backward(x, upstream):
+        return tf.cast(gradient(tf.cast(x, tf.float32), tf.cast(upstream, tf.float32)), x.dtype)
 
     @tf.custom_gradient
     def call(x):
-        return value(x), lambda upstream: gradient(x, upstream)
+        return forward(x), lambda upstream: backward(x, upstream)
 
     return call
 
@@ -92,15 +109,32 @@ def _slope_silu(x):
     return share + x * share * (1.0 - share)
 
 
-_trained_gelu = _in_float32(_share, _slope)
-_trained_gelu_approximate = _in_float32(_share_approximate, _slope_approximate)
-_trained_silu = _in_float32(tf.math.sigmoid, _slope_silu)
-
+_GELU, _APPROXIMATE = (_share, _slope), (_share_approximate, _slope_approximate)
+_SILU = tf.math.sigmoid, _slope_silu
+_trained_gelu = _in_float32(*_GELU)
+_trained_gelu_approximate = _in_float32(*_APPROXIMATE)
+_trained_silu = _in_float32(*_SILU)
 
 _TABLE = {"gelu": gelu, "gelu_approximate": gelu_approximate, "relu": relu, "tanh": tanh,
           "silu": silu}
+_TRAINED_GATED = {"gelu": _gated_in_float32(*_GELU), "silu": _gated_in_float32(*_SILU),
+                  "gelu_approximate": _gated_in_float32(*_APPROXIMATE)}
 
 
 def activation(name):
     """The function of that name in `config.ACTIVATIONS`; UsageError lists the choices."""
     return _TABLE[check_choice("hidden_act", name, _TABLE)]
+
+
+def gated(name):
+    """Return `function(x, training=False)`: that activation of the first half of `x […, 2 width]`,
+    times the second half, `[…, width]` (Shazeer 2020, "GLU Variants Improve Transformer")."""
+    activate, trained = activation(name), _TRAINED_GATED.get(name)
+
+    def call(x, training=False):
+        if training and trained:
+            return trained(x)
+        x, gate = tf.split(x, 2, axis=-1)
+        return activate(x, training) * gate
+
+    return call

@@ -5,9 +5,8 @@ what sequences they are of.
 """
 
 import keras
-import tensorflow as tf
 
-from bert_tf.layers.activations import activation
+from bert_tf.layers import activations
 from bert_tf.layers.conv import Conv
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
@@ -43,8 +42,8 @@ class Intermediate(Layer):
                  dense_bias=True, norm="layer_norm", **kwargs):
         super().__init__(**kwargs)
         self.intermediate_size = intermediate_size
-        self.activation = activation(hidden_act)
-        self.gated = gated
+        kind = activations.gated if gated else activations.activation
+        self.activation, self.gated = kind(hidden_act), gated
         self.layer_norm = None
         if norm_eps is not None:
             self.layer_norm = norm_layer(norm, norm_eps, use_bias, self.dtype_policy)
@@ -60,21 +59,14 @@ class Intermediate(Layer):
             self.layer_norm.build(inputs_shape)
 
     def call(self, inputs, training=False, layout=None, activated=True):
-        """Map `[…, hidden]` to `[…, intermediate]`; or to what `activate` makes that of."""
+        """Map `[…, hidden]` to `[…, intermediate]`; or to what `activation` makes that of."""
         if self.layer_norm is not None:
             inputs = self.layer_norm(inputs)
         if activated and self.kernel_size is None and not self.gated:
             return self.dense.activated(inputs, self.activation, training)
         args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
         outputs = self.dense(*args)
-        return self.activate(outputs, training) if activated else outputs
-
-    def activate(self, outputs, training=False):
-        """Apply the activation, and the gate, to the dense layer's outputs."""
-        if not self.gated:
-            return self.activation(outputs, training)
-        outputs, gate = tf.split(outputs, 2, axis=-1)
-        return self.activation(outputs, training) * gate
+        return self.activation(outputs, training) if activated else outputs
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -140,7 +132,7 @@ def fed_forward(intermediate, output, tokens, training, layout):
     """What an `Intermediate` and an `Output` make of `tokens […, hidden]`, which are added."""
     inner = intermediate(tokens, training=training, layout=layout, activated=not training)
     return output(inner, tokens, training=training, layout=layout,
-                  activate=intermediate.activate if training else None)
+                  activate=intermediate.activation if training else None)
 
 
 def _dense_or_conv(units, kernel_size, initializer_range, seed, use_bias, dtype):

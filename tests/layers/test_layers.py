@@ -8,7 +8,6 @@ from harness import check_layer
 from scipy import special
 
 from bert_tf.errors import UsageError
-from bert_tf.layers.activations import activation
 from bert_tf.layers.attention import SelfAttention
 from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.conv import Conv
@@ -166,46 +165,6 @@ def test_masked_positions_change_nothing():
 def test_heads_must_divide_the_width():
     with pytest.raises(UsageError, match="hidden_size=10"):
         SelfAttention(10, 3)
-
-
-def test_large_inputs_are_computed_in_one_pass():
-    """What XLA compiles for large tensors of known shape gives what the small ones give."""
-    x = tf.constant(RANDOM.normal(size=(1024, 1024)) * 3, tf.float32)
-    norm = LayerNorm(1e-5)
-    norm.build(x.shape)
-    norm.gamma.assign(RANDOM.normal(size=1024))
-    for function in (lambda x: activation("gelu")(x, training=True),
-                     lambda x: activation("gelu_approximate")(x, training=True), norm):
-        found = []
-        for parts in (1, 2):
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y = tf.concat([function(part) for part in tf.split(x, parts)], 0)
-                loss = tf.reduce_sum(tf.sin(y))
-            found.append((y, tape.gradient(loss, x)))
-        for one, other in zip(*found, strict=True):
-            np.testing.assert_allclose(one, other, atol=2e-5)
-
-
-@pytest.mark.parametrize(("form", "peer"), [
-    ("gelu", tf.nn.gelu), ("gelu_approximate", lambda x: tf.nn.gelu(x, approximate=True)),
-    ("silu", tf.nn.silu)])
-def test_gradients_of_activations_are_those_of_tensorflow(form, peer):
-    x = tf.constant(np.linspace(-6, 6, 2001), tf.float32)
-
-    def value_and_slope(function):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = function(x)
-        return y, tape.gradient(y, x)
-
-    expected = value_and_slope(peer)
-    np.testing.assert_allclose(activation(form)(x), expected[0], atol=1e-6)
-    for got, want in zip(value_and_slope(lambda x: activation(form)(x, training=True)), expected,
-                         strict=True):
-        np.testing.assert_allclose(got, want, atol=1e-5)
-    half = activation(form)(tf.cast(x, tf.bfloat16), training=True)
-    np.testing.assert_allclose(tf.cast(half, tf.float32), expected[0], rtol=0.01, atol=0.01)
 
 
 def test_layer_norm_and_its_gradients_are_those_of_keras():
