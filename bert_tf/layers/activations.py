@@ -11,7 +11,7 @@ import math
 import tensorflow as tf
 
 from bert_tf.errors import check_choice
-from bert_tf.layers.fused import fused
+from bert_tf.layers.fused import fused, pays
 
 _SLOPE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715 * _SLOPE
@@ -132,7 +132,7 @@ def gated(name):
     activate, trained = activation(name), _TRAINED_GATED.get(name)
 
     def call(x, training=False):
-        if training and trained:
+        if training and trained and pays(x):
             return trained(x)
         x, gate = tf.split(x, 2, axis=-1)
         return activate(x, training) * gate

@@ -7,11 +7,19 @@ import tensorflow as tf
 _LARGE = 1 << 20  # elements from which on compiling pays off
 
 
-def fused(function):
-    """`function`, compiled by XLA where its first argument is large and of known shape.
+def pays(tensor):
+    """Return whether compiling pays off: it is large and of known shape.
 
-    Op by op TensorFlow goes through memory once for each operation. XLA would compile anew for
-    every shape, so where the shape is open, as it is for batches of mixed lengths, it is not asked.
+    XLA would compile anew for every shape, so where the shape is open, as it is for batches of
+    mixed lengths, it is not asked.
+    """
+    return (tensor.shape.num_elements() or 0) >= _LARGE
+
+
+def fused(function):
+    """`function`, compiled by XLA where that `pays` by its first argument.
+
+    Op by op TensorFlow goes through memory once for each operation.
 
     Args:
         function: of tensors, made of element-wise operations and reductions only.
@@ -20,7 +28,6 @@ def fused(function):
 
     @functools.wraps(function)
     def call(first, *others):
-        size = first.shape.num_elements()
-        return (compiled if size is not None and size >= _LARGE else function)(first, *others)
+        return (compiled if pays(first) else function)(first, *others)
 
     return call
