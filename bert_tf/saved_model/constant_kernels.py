@@ -140,18 +140,19 @@ class ConstantKernels:
         Others may be of functions of the same types that were told in another thread.
         """
         function = self._function
-        wanted = [[each.dtype.as_datatype_enum for each in tensors]
-                  for tensors in (function.inputs, function.outputs)]
+        inputs, outputs = (dict(enumerate(each.dtype.as_datatype_enum for each in tensors))
+                           for tensors in (function.inputs, function.outputs))
         parts = [part for graph in graphs for part in graph.partition_graphs]
-        return next((part for part in reversed(parts) if wanted == [
-            _types(part, op) for op in ("_Arg", "_Retval")] and not any(
-                node.op in _BETWEEN_DEVICES for node in part.node) and not _is_told(part)), None)
+        # Of the inputs those may lack that nothing is made of.
+        return next((part for part in reversed(parts) if _types(part, "_Retval") == outputs
+                     and _types(part, "_Arg").items() <= inputs.items() and not any(
+                         node.op in _BETWEEN_DEVICES for node in part.node)
+                     and not _is_told(part)), None)
 
 
 def _types(graph, op):
-    """Return the types of its arguments or results in order."""
-    return [kind for _, kind in sorted((node.attr["index"].i, node.attr["T"].type)
-                                       for node in graph.node if node.op == op)]
+    """Return the types of its arguments or results by their numbers."""
+    return {node.attr["index"].i: node.attr["T"].type for node in graph.node if node.op == op}
 
 
 def _is_told(graph):

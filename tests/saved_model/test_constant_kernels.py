@@ -117,6 +117,21 @@ def test_what_counts_counts_once():
     assert constant.made is None
 
 
+def test_an_input_that_nothing_is_made_of_is_no_hindrance():
+    kernel, bias = (tf.Variable(tf.ones(shape, tf.bfloat16)) for shape in ([2, 3], [3]))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, "unused"),
+                                  tf.TensorSpec([None, 2], tf.bfloat16, "x")])
+    def compute(unused, x):
+        return tf.nn.bias_add(tf.matmul(x, kernel), bias)
+
+    constant = with_constant_kernels(compute.get_concrete_function())
+    for rows in (1, 2):
+        found = constant(tf.constant([7]), rows * tf.ones([rows, 2], tf.bfloat16))
+        assert (found.numpy() == 2 * rows + 1).all() and found.shape == (rows, 3)
+    assert (constant.made is not None) == is_multiplied()
+
+
 def test_the_graph_of_another_thread_is_not_taken(monkeypatch):
     kernel, bias = (tf.Variable(tf.ones(shape, tf.bfloat16)) for shape in ([2, 3], [3]))
 
