@@ -43,7 +43,7 @@ class SelfAttention(Layer):
         use_bias: whether the dense layers have one.
         window: tokens that a position sees, half of them on either side; 0 for all. Those of a
             window are computed block by block, but where probabilities are asked for.
-        rotary_base, rotary_factor: turn queries and keys by their positions, see `rotated`; a base
+        rotary_base, rotary_factor: turn queries and keys by their positions, see `rotation`; a base
             of 0 does not.
         key_bias: whether the one of keys has one where the others do.
         position_terms: of `RelativeEmbeddings`, those that have dense layers of their own here:
@@ -120,14 +120,16 @@ class SelfAttention(Layer):
         # Where no gradient is taken and nothing added TensorFlow fuses the scale with the scores.
         scaled = training or relative is not None
         query = self.queries(own.first(tokens) if first_only else tokens)
-        query = (own.first_heads if first_only else own.heads)(
-            self.scaled(query) if scaled else query, num_heads)
-        key, value = (own.heads(projected, self.num_key_value_heads)
-                      for projected in (self.keys(tokens),
-                                        self.value(tokens if values is None else values)))
+        query, key = self.scaled(query) if scaled else query, self.keys(tokens)
         if self.rotary_base:
-            query, key = ([rotated(part, self.rotary_base, self.rotary_factor, own.positions)
-                           for part in parts] for parts in (query, key))
+            angles = self.rotation(own)
+            key = rotated(key, angles)
+            if first_only:
+                angles = [own.first(each[:, 0])[:, tf.newaxis] for each in angles]
+            query = rotated(query, angles)
+        query = (own.first_heads if first_only else own.heads)(query, num_heads)
+        key, value = (own.heads(projected, self.num_key_value_heads) for projected in (
+            key, self.value(tokens if values is None else values)))
         key, value = own.with_past(key, value)
         if self.num_key_value_heads < num_heads:
             key, value = ([_repeated(part, num_heads) for part in parts] for parts in (key, value))
@@ -148,6 +150,11 @@ class SelfAttention(Layer):
         context = own.merge_first(contexts) if first_only else own.merge(contexts)
         context, probs = as_called(context, probs, own, layout, first_only)
         return (context, probs) if return_attention_probs else context
+
+    def rotation(self, layout):
+        """What queries and keys of a layout are turned by; None where they are not."""
+        return layout.rotation(self.rotary_base, self.rotary_factor,
+                               self.head_size) if self.rotary_base else None
 
     def queries(self, tokens):
         """The queries of `tokens […, hidden]`, `[…, query_size]`, before they are turned."""

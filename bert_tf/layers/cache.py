@@ -55,11 +55,15 @@ class NextTokens(Padded):
         self.past = []
         self._before = list(past)
         self._position = position
-        self.positions = position[:, tf.newaxis]
 
     def tokens(self, values):
         """`[batch, width, …]` -> the new tokens' `[batch, …]`."""
         return tf.gather(values, self._position, batch_dims=1)
+
+    @property
+    def positions(self):
+        """Int32 `[tokens]`, as of `Padded`."""
+        return self._position
 
     add_positions = PaddingFree.add_positions
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf.errors import explain
 from bert_tf.layers.masks import causal_adder, of_rows, padding_adder
+from bert_tf.layers.rotary import rotation
 from bert_tf.randomness import example_bits
 from bert_tf.shapes import check_rank, sizes_of
 
@@ -26,14 +27,13 @@ class Padded:
             `[batch, 1, 1, 1]` of 0 and 1.
     """
 
-    positions = None  # of what `heads` gives in its rows, int32 `[rows, …]`; None: 0, 1, 2, …
-
     def __init__(self, adder, shape, causal=False):
         self.batch, self.seq_length = shape
         self.causal = causal
         # Adders of keys alone; None where it also matters who asks, such as in packed rows.
         self.paddings = [adder if adder is not None and adder.shape[2] == 1 else None]
         self._adder = adder
+        self._rotations = {}
 
     @functools.cached_property
     def adders(self):
@@ -50,6 +50,18 @@ class Padded:
     def widths(self):
         """Positions of each rectangle."""
         return [self.seq_length]
+
+    @property
+    def positions(self):
+        """Int32 `[tokens]`, where each stands in its row."""
+        return tf.tile(tf.range(self.seq_length), [self.batch])
+
+    def rotation(self, *options):
+        """The `rotation` of the tokens, with its other arguments; what layers share is made
+        once."""
+        if options not in self._rotations:
+            self._rotations[options] = rotation(self.positions, *options)
+        return self._rotations[options]
 
     def bits(self, key, first_example, width):
         """Random uint16 `[tokens, width]`; those of a row depend on its example alone."""

@@ -61,7 +61,7 @@ class PaddingFree:
         number = tf.range(self._count) - tf.gather(self._starts, row)  # in its row
         self._spare = spare = _rounded(self._count) - self._count
         self._real_places = tf.gather(self._order, row) * self.seq_length + position
-        self._places, self._position, self._row, self._number = (
+        self._places, self._position, self._row, self.positions = (
             tf.pad(each, [[0, spare]]) for each in (self._real_places, position, row, number))
         if isinstance(self.batch, int):
             rectangles = max(1, min(rectangles, self.batch))
@@ -72,7 +72,7 @@ class PaddingFree:
         self.widths = tf.unstack(_rounded(tf.maximum(longest, 1)), rectangles)
         self._seen = tf.gather(tf.reshape(real, [-1]), self._places)
         adder = tf.where(self._seen, 0.0, MASKED)
-        self._parts, self.paddings, self._known_moves = [], [], {}
+        self._parts, self.paddings, self._known_moves, self._rotations = [], [], {}, {}
         for width, starts, lengths in zip(
                 self.widths, *(self._split(each) for each in (self._starts, counts)), strict=True):
             place = tf.range(width)
@@ -96,7 +96,7 @@ class PaddingFree:
     def sequence_ids(self):
         """Int32 `[tokens]`, the same along tokens that stand side by side in the batch, 0 of those
         that none sees."""
-        ids = self._row * (self.seq_length + 1) + self._position - self._number + 1
+        ids = self._row * (self.seq_length + 1) + self._position - self.positions + 1
         return tf.where(self._seen & (tf.range(tf.size(ids)) < self._count), ids, 0)
 
     def tokens(self, values):
@@ -170,7 +170,7 @@ class PaddingFree:
             self._known_moves[num_heads] = into, back, spared
         return self._known_moves[num_heads]
 
-    merge_first, with_past, positions = Padded.merge_first, Padded.with_past, Padded.positions
+    merge_first, with_past, rotation = Padded.merge_first, Padded.with_past, Padded.rotation
 
     @property
     def of_first(self):

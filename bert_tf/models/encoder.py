@@ -79,6 +79,8 @@ class Encoder(Layer):
         tokens, own = as_tokens(hidden, adder, layout)
         recompute = self.gradient_checkpointing and training and not return_attention_probs
         relative = None if self.relative is None or recompute else self.relative.of_layout(own)
+        for block in self.blocks:
+            block.attention.self_attention.rotation(own)  # here, outside of what is recomputed
         embedded, encoder_outputs, attention_probs = tokens, [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]

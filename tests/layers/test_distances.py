@@ -11,7 +11,7 @@ from bert_tf.layers.attention import SelfAttention
 from bert_tf.layers.disentangled import RelativeEmbeddings, log_bucket
 from bert_tf.layers.layout import Padded
 from bert_tf.layers.relative_bias import RelativeBias, t5_bucket
-from bert_tf.layers.rotary import rotated
+from bert_tf.layers.rotary import rotated, rotation
 
 RANDOM = np.random.default_rng(5)
 HIDDEN = RANDOM.normal(size=(2, 9, 8)).astype("float32")
@@ -114,12 +114,16 @@ def test_one_head_for_many_rows_has_a_gradient():
     assert np.abs(tape.gradient(loss, shared.embeddings.value)).max() > 0
 
 
-def test_rotations_of_pairs_as_complex_numbers():
-    heads = RANDOM.normal(size=(2, 3, 7, 8)).astype("float32")
+@pytest.mark.parametrize("factor", [1.0, 4.0])
+def test_rotations_of_pairs_as_complex_numbers(factor):
+    positions = np.array([0, 1, 2, 3, 0, 1, 900], "int32")
+    heads = RANDOM.normal(size=(7, 3, 8)).astype("float32")
     pairs = heads[..., :4] + 1j * heads[..., 4:]
-    angle = np.arange(7)[:, None] / 100.0 ** (np.arange(4) / 4)
+    angle = positions[:, None, None] / factor / 100.0 ** (np.arange(4) / 4)
     turned = pairs * np.exp(1j * angle)
-    np.testing.assert_allclose(rotated(tf.constant(heads), 100.0),
-                               np.concatenate([turned.real, turned.imag], -1), atol=1e-5)
-    half = rotated(tf.constant(heads, tf.bfloat16), 100.0)
+    angles = rotation(tf.constant(positions), 100.0, factor, 8)
+    found = rotated(tf.constant(heads.reshape(7, 24)), angles)
+    np.testing.assert_allclose(found, np.concatenate([turned.real, turned.imag], -1).reshape(7, 24),
+                               atol=1e-4)
+    half = rotated(tf.constant(heads.reshape(7, 24), tf.bfloat16), angles)
     assert half.dtype == "bfloat16"
