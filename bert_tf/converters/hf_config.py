@@ -1,7 +1,7 @@
 """Hugging Face's `config.json` in our fields, and back."""
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters import cross_encoder, hf_architectures, hf_bert, hf_gpt
+from bert_tf.converters import cross_encoder, hf_architectures, hf_bert, hf_gpt, hf_variants
 from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.converters.hf_architectures import BERT_BASE, KEYS_OF_BERT
 from bert_tf.converters.hf_keys import check_keys
@@ -10,7 +10,7 @@ from bert_tf.family_defaults import FAMILY_DEFAULTS
 
 _WRITTEN = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
             **hf_architectures.MODEL_TYPES}
-FAMILIES = {**_WRITTEN, **hf_bert.MODEL_TYPES}  # model_type -> family
+FAMILIES = {**_WRITTEN, **hf_bert.MODEL_TYPES, **hf_variants.MODEL_TYPES}  # model_type -> family
 _MODEL_TYPES = {family: model_type for model_type, family in _WRITTEN.items()}
 # Our field -> their key.
 _KEYS = {
@@ -105,6 +105,7 @@ def read_config(values, source, pooled, masked_lm):
         fields["pooling"] = "dense" if pooled else "first"
     if masked_lm and family in _GELU_HEADS and fields["hidden_act"] != "gelu":
         fields["head_act"] = "gelu"
+    fields |= hf_variants.fields_of(values["model_type"])
     return ModelConfig.from_dict({"family": family, **fields}, source)
 
 
@@ -120,14 +121,15 @@ def write_config(config, masked_lm, labelled=False):
         UsageError: transformers cannot compute this model; the field is named.
     """
     family = config.family
+    model_type = hf_variants.type_of(config) or _MODEL_TYPES[family]
     spelled_out = config.spelled_out()
     names = hf_gpt.ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     theirs = {ours: name for name, ours in reversed(names.items())}
     if config.hidden_act not in theirs:
         raise UsageError(explain(
-            f"hidden_act={config.hidden_act!r} cannot be written as {_MODEL_TYPES[family]}",
+            f"hidden_act={config.hidden_act!r} cannot be written as {model_type}",
             f"one of {', '.join(theirs)}"))
-    values = {"model_type": _MODEL_TYPES[family]}
+    values = {"model_type": model_type}
     values |= {key: getattr(spelled_out, ours) for ours, key in _KEYS[family].items()}
     values[_KEYS[family]["hidden_act"]] = theirs[config.hidden_act]
     for name in _FURTHER_ACTIVATIONS & _KEYS[family].keys():

@@ -41,6 +41,12 @@ _ENCODER = (
 )
 
 
+def _before_halves(family, theirs, norms, last):
+    """The LayerNorms of a `family` that come before each half of a block, and the `last` one."""
+    return (*in_block(family, f"{theirs}.encoder.layer.{{i}}", {}, norms),
+            *layer_norm(f"{family}/encoder/LayerNorm", f"{theirs}.encoder.{last}"))
+
+
 def _of_roberta(family):
     """RoBERTa's rows for a `family` whose files have RoBERTa's names."""
     return _named((*_ENCODER, *_LM_HEAD, *_OWN_DENSE), family, "roberta")
@@ -103,12 +109,17 @@ _THEIR_GROUP = "albert.encoder.albert_layer_groups.{i}.albert_layers.0"
 ROWS = {
     "bert": (
         *_ENCODER,
+        *_before_halves("bert", "bert", {"attention": "attention.ln", "intermediate": "ln"}, "ln"),
         *_BERT_HEAD,
         *classes("cls/seq_relationship", "cls.seq_relationship"),
         *label_heads(),
     ),
     "roberta": _of_roberta("roberta"),
-    "xlm_roberta": _of_roberta("xlm_roberta"),
+    "xlm_roberta": (
+        *_of_roberta("xlm_roberta"),
+        *_before_halves("xlm_roberta", "roberta", {
+            "attention": "attention.self_attn_layer_norm", "intermediate": "LayerNorm"},
+            "LayerNorm")),
     "camembert": _of_roberta("camembert"),
     "electra": (
         *_ENCODER,

@@ -26,7 +26,14 @@ from bert_tf.converters import (
 )
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
-from bert_tf.converters.hf_classes import ENCODER, LABELLED, MASKED_LM, MODELS, READ_ONLY
+from bert_tf.converters.hf_classes import (
+    ENCODER,
+    LABELLED,
+    MASKED_LM,
+    MODELS,
+    classes_of,
+    classes_read,
+)
 from bert_tf.converters.hf_keys import check_adapters
 from bert_tf.converters.hf_names import PREFIXES, TASK_TYPES, rows_of, rows_read
 from bert_tf.converters.hf_spellings import usual_names
@@ -103,7 +110,7 @@ def write(checkpoint, path):
     """
     config, left = checkpoint.config, []
     if checkpoint.task["task"] == "replaced_tokens" and not any(
-            each["task"] == "replaced_tokens" for each, *_ in MODELS[config.family]):
+            each["task"] == "replaced_tokens" for each, *_ in classes_of(config)):
         left = [f"head and generator: transformers has no class of {config.family} for replaced "
                 "tokens, so that the encoder alone is written"]
         checkpoint = encoder_of(checkpoint)
@@ -138,7 +145,7 @@ def _read_model(folder, task=None, further=()):
     check_adapters(values, source)
     family = hf_config.family_of(values, source)
     values = hf_bert.filled(values, source)
-    classes = READ_ONLY.get(values["model_type"], MODELS[family])
+    classes = classes_read(values["model_type"], family)
     _refuse_other_pickles(model)
     heads = () if task is None else [f"{head}*" for row in classes for head in row[2]]
     tensors, dropped = usual_names(
@@ -208,14 +215,14 @@ def _values_of(config, task):
     if config.family not in MODELS:
         raise UsageError(explain(f"family={config.family!r} cannot be written in the hf format",
                                  ", ".join(MODELS)))
-    architectures = [name for each, name, _ in MODELS[config.family] if each == plain][:1]
+    architectures = [name for each, name, _ in classes_of(config) if each == plain][:1]
     needs = _needs_pooler(config.family, task, config.pooling == "dense")
     usual = FAMILY_DEFAULTS[config.family].get("pooling", "dense")
     other = (needs or task["task"] == "classifier") and (config.pooling == "dense") != needs
     values = hf_config.write_config(config.replace(pooling=usual) if other else config,
                                     plain == MASKED_LM, task["task"] in LABELLED)
     if not architectures:
-        classes = ", ".join(name for _, name, _ in MODELS[config.family])
+        classes = ", ".join(name for _, name, _ in classes_of(config))
         raise UsageError(explain(f"the hf format has no class for {plain} of family "
                                  f"{config.family!r}", f"what one of {classes} computes"))
     if other:

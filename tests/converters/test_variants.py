@@ -1,0 +1,174 @@
+"""Folders that are a family of ours under other names or with other values."""
+
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+from rotary_encoders import WORDS, as_inputs, attended, check_written, drawn, examples, layer_norm
+from rotary_encoders import write as write_folder
+from safetensors.numpy import load_file
+from same import check_same, near
+from test_hf_bert import ENCODER, LABELS, MASKED_LM, bert, write
+
+import bert_tf
+from bert_tf.config import ModelConfig
+from bert_tf.converters import hf_bert, hf_config, hf_safetensors
+from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
+from bert_tf.errors import UsageError
+
+HIDDEN, HEADS, INNER, LAYERS, POSITIONS = 16, 2, 24, 2, 32
+SIZES = {"vocab_size": len(WORDS), "hidden_size": HIDDEN, "num_hidden_layers": LAYERS,
+         "num_attention_heads": HEADS, "intermediate_size": INNER, "hidden_act": "relu",
+         "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+         "max_position_embeddings": POSITIONS, "initializer_range": 0.02, "layer_norm_eps": 1e-12}
+# Of a type: how its classes and the names of its encoder begin, the norms before the halves of a
+# block and after the last, the dense layer, norm and bias of its head, and the rest of its values.
+PRE_NORM = {
+    "megatron-bert": ("MegatronBert", "bert.", ("attention.ln", "ln", "ln"), (
+        "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+        "cls.predictions.bias"), {"type_vocab_size": 2, "pad_token_id": 0}),
+    "xlm-roberta-xl": ("XLMRobertaXL", "roberta.", (
+        "attention.self_attn_layer_norm", "LayerNorm", "LayerNorm"), (
+        "lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
+        {"type_vocab_size": 1, "pad_token_id": 1}),
+}
+
+
+def roberta(task):
+    """A `Checkpoint` of a small RoBERTa."""
+    config = ModelConfig.from_dict({"family": "roberta", **SIZES, "padding_id": 1,
+                                    "head_act": "gelu" if task == MASKED_LM else ""})
+    shapes = parameter_shapes(config, task)
+    return Checkpoint(config, task, Tensors.of(drawn("", shapes, "", {}, 0, {})))
+
+
+@pytest.mark.parametrize("task", [ENCODER, MASKED_LM, *LABELS, {"task": "span"}])
+def test_data2vec_is_a_roberta(task, tmp_path):
+    checkpoint = roberta(task)
+    folder = write(checkpoint, tmp_path / "data2vec", "data2vec-text", "", lambda tensors: {
+        name.replace("roberta.", "data2vec_text."): array for name, array in tensors.items()})
+    config = json.loads((tmp_path / "data2vec/config.json").read_text())
+    config["architectures"] = [config["architectures"][0].replace("Roberta", "Data2VecText")]
+    (tmp_path / "data2vec/config.json").write_text(json.dumps(config))
+    check_same(hf_safetensors.read(folder), checkpoint)
+    hf_safetensors.write(hf_safetensors.read(folder), str(tmp_path / "again"))
+    check_same(hf_safetensors.read(str(tmp_path / "again")), checkpoint)
+
+
+def pre_norm(kind, end, head=True):
+    """`(config.json, tensors)` of a type with LayerNorm before each half, for the class that ends
+    with `end`."""
+    name, prefix, (attention, inner, last), (dense, norm, bias), values = PRE_NORM[kind]
+    tables = {"word": len(WORDS), "position": POSITIONS, "token_type": values["type_vocab_size"]}
+    encoder = {f"embeddings.{table}_embeddings.weight": (rows, HIDDEN)
+               for table, rows in tables.items()} | {
+                   f"encoder.{last}.{end}": (HIDDEN,) for end in ("weight", "bias")}
+    block = {f"{each}.{end}": shape[:size] for each, shape in {
+        **{f"attention.{part}": (HIDDEN, HIDDEN) for part in (
+            "self.query", "self.key", "self.value", "output.dense")},
+        "intermediate.dense": (INNER, HIDDEN), "output.dense": (HIDDEN, INNER),
+        attention: (HIDDEN,), inner: (HIDDEN,)}.items()
+        for end, size in (("weight", 2), ("bias", 1))}
+    of_head = {f"{dense}.weight": (HIDDEN, HIDDEN), f"{bias}": (len(WORDS),), **dict.fromkeys(
+        (f"{dense}.bias", f"{norm}.weight", f"{norm}.bias"), (HIDDEN,))}
+    config = {"architectures": [f"{name}{end}"], "model_type": kind, **SIZES, **values}
+    return config, drawn(prefix if head else "", encoder, "encoder.layer.{}.", block, LAYERS,
+                         of_head if head else {})
+
+
+def gelu(x):
+    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+
+
+def expected(kind, tensors, ids, segments, mask, positions):
+    """Hidden states and logits of the positions, in float64."""
+    _, prefix, (attention, inner, last), (dense, norm, bias), values = PRE_NORM[kind]
+    weights = {name.removeprefix(prefix): array.astype(np.float64)
+               for name, array in tensors.items()}
+
+    def linear(x, name):
+        return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+    words, places, types = (weights[f"embeddings.{table}_embeddings.weight"]
+                            for table in ("word", "position", "token_type"))
+    first = values["pad_token_id"] + 1 if kind == "xlm-roberta-xl" else 0
+    x = words[ids] + places[first + np.arange(ids.shape[1])] + types[segments]
+    for block in (f"encoder.layer.{layer}" for layer in range(LAYERS)):
+        entering = layer_norm(x, weights, f"{block}.{attention}")
+        parts = [linear(entering, f"{block}.attention.self.{part}")
+                 for part in ("query", "key", "value")]
+        context = attended(*parts, mask, HEADS, 1.0, np.inf)
+        x = x + linear(context, f"{block}.attention.output.dense")
+        entering = layer_norm(x, weights, f"{block}.{inner}")
+        x = x + linear(np.maximum(linear(entering, f"{block}.intermediate.dense"), 0),
+                       f"{block}.output.dense")
+    x = layer_norm(x, weights, f"encoder.{last}")
+    act = gelu if kind == "xlm-roberta-xl" else lambda x: np.maximum(x, 0)  # whatever is said
+    asked = np.take_along_axis(x, positions[..., None], 1)
+    return x, layer_norm(act(linear(asked, dense)), weights, norm) @ words.T + weights[bias]
+
+
+@pytest.mark.parametrize("kind", PRE_NORM)
+def test_norms_before_each_half(kind, tmp_path):
+    config, tensors = pre_norm(kind, "ForMaskedLM")
+    ids, segments, mask, positions = examples()
+    segments = segments * (config["type_vocab_size"] > 1)
+    states, logits = expected(kind, tensors, ids, segments, mask, positions)
+    folder = write_folder(tmp_path / "model", config, tensors)
+    model, inputs = bert_tf.from_pretrained(folder), as_inputs(ids, segments, mask, positions)
+    near(model.backbone({name: value for name, value in inputs.items() if "lm" not in name})[
+        "sequence_output"][mask], states[mask])
+    near(keras.ops.reshape(model(inputs)["masked_lm_logits"], logits.shape), logits)
+    read = hf_safetensors.read(folder)
+    check_written(read, tensors, tmp_path / "again")
+    written = json.loads((tmp_path / "again/config.json").read_text())
+    assert {key: written[key] for key in config} == config
+
+
+@pytest.mark.parametrize(("kind", "head"), [
+    ("megatron-bert", {}), ("xlm-roberta-xl", {}),
+    ("megatron-bert", {"classifier.weight": (2, HIDDEN), "classifier.bias": (2,)})])
+def test_encoders_and_labels_come_back(kind, head, tmp_path):
+    end = "ForTokenClassification" if head else "Model"
+    config, tensors = pre_norm(kind, end, head=bool(head))
+    tensors = {name: array for name, array in tensors.items()
+               if not name.startswith("cls.")} | drawn("", head, "", {}, 0, {})
+    check_written(hf_safetensors.read(write_folder(tmp_path / "model", config, tensors)), tensors,
+                  tmp_path / "again")
+    written = json.loads((tmp_path / "again/config.json").read_text())
+    assert written["architectures"] == config["architectures"]
+
+
+def test_what_their_files_leave_out():
+    """As their configuration classes have it."""
+    def read(kind):
+        values = hf_bert.filled({"model_type": kind}, "config.json")
+        return hf_config.read_config(values, "config.json", False, False)
+
+    large, huge, base = map(read, ("megatron-bert", "xlm-roberta-xl", "data2vec-text"))
+    assert (large.vocab_size, large.hidden_size, large.num_hidden_layers) == (29056, 1024, 24)
+    assert (huge.intermediate_size, huge.layer_norm_eps, huge.padding_id) == (10240, 1e-5, 1)
+    assert (base.vocab_size, base.layer_norm_eps, base.type_vocab_size) == (30522, 1e-12, 2)
+
+
+def test_a_pre_norm_bert_of_ours_is_written_as_megatrons(tmp_path):
+    checkpoint = bert(MASKED_LM, norm_position="pre", embedding_norm=False)
+    hf_safetensors.write(checkpoint, str(tmp_path / "out"))
+    assert "bert.encoder.ln.weight" in load_file(tmp_path / "out/model.safetensors")
+    check_same(hf_safetensors.read(str(tmp_path / "out")), checkpoint)
+    with pytest.raises(UsageError, match="norm_position='pre' cannot be written to the config"):
+        hf_safetensors.write(bert(MASKED_LM, norm_position="pre"), str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("kind", PRE_NORM)
+@pytest.mark.parametrize(("change", "message"), [
+    ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'; expect"),
+    ({"is_decoder": True}, "is_decoder=True; expected False"),
+    ({"add_cross_attention": True}, "add_cross_attention=True; expected False"),
+    ({"architectures": ["BertForMaskedLM"]}, "expected one of ")])
+def test_what_is_refused(kind, change, message, tmp_path):
+    config, tensors = pre_norm(kind, "ForMaskedLM")
+    with pytest.raises(UsageError, match=message):
+        hf_safetensors.read(write_folder(tmp_path / "model", config | change, tensors))
