@@ -19,7 +19,7 @@ DEFAULTS = {
     **hf_variants.DEFAULTS,
 }
 _CHOICES = {"use_task_id": (False, True), "attention_type": ("block_sparse", "original_full"),
-            "use_bias": (True,), "rescale_embeddings": (False,)}
+            "use_bias": (True,), "rescale_embeddings": (False,), "rotary_value": (False,)}
 _COUNTS = ("task_type_vocab_size", "block_size", "num_random_blocks")
 
 

@@ -86,7 +86,8 @@ READ_ONLY = {"ernie": _like_bert("Ernie"), "big_bird": _like_bert("BigBird")[:-1
              "data2vec-text": _classes("Data2VecText", ("lm_head.",))}
 # And of those that are a family with other values.
 VARIANTS = {"megatron-bert": _like_bert("MegatronBert"),
-            "xlm-roberta-xl": _classes("XLMRobertaXL", ("lm_head.",))}
+            "xlm-roberta-xl": _classes("XLMRobertaXL", ("lm_head.",)),
+            "roformer": _classes("RoFormer", ("cls.predictions.",))}
 
 
 def classes_read(model_type, family):

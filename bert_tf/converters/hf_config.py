@@ -86,16 +86,16 @@ def read_config(values, source, pooled, masked_lm):
     if family in hf_architectures.ANY_PADDING and values.get("pad_token_id", 0) is None:
         stated["pad_token_id"] = 0
     stated = hf_architectures.read(family, stated, source, masked_lm)
-    fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
+    keys = _KEYS[family] | hf_variants.keys_of(values["model_type"])
+    fields = {ours: stated[theirs] for ours, theirs in keys.items()}
     activations = hf_gpt.ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     if family == "albert" and fields["embedding_size"] == fields["hidden_size"]:
         raise UsageError(explain(f"{source}: embedding_size={fields['embedding_size']}",
                                  "another than hidden_size: transformers projects one to the "
                                  "other even where they are equal"))
-    fields["hidden_act"] = hf_architectures.choice(activations, _KEYS[family]["hidden_act"],
-                                                   stated, source)
+    fields["hidden_act"] = hf_architectures.choice(activations, keys["hidden_act"], stated, source)
     for name in _FURTHER_ACTIVATIONS & fields.keys():
-        fields[name] = hf_architectures.choice(_ACTIVATIONS, _KEYS[family][name], stated, source)
+        fields[name] = hf_architectures.choice(_ACTIVATIONS, keys[name], stated, source)
     if family in hf_architectures.POOLINGS:
         fields["pooling"] = hf_architectures.choice(hf_architectures.POOLINGS[family],
                                                     "classifier_pooling", stated, source)
@@ -129,11 +129,12 @@ def write_config(config, masked_lm, labelled=False):
         raise UsageError(explain(
             f"hidden_act={config.hidden_act!r} cannot be written as {model_type}",
             f"one of {', '.join(theirs)}"))
+    keys = _KEYS[family] | hf_variants.keys_of(model_type)
     values = {"model_type": model_type}
-    values |= {key: getattr(spelled_out, ours) for ours, key in _KEYS[family].items()}
-    values[_KEYS[family]["hidden_act"]] = theirs[config.hidden_act]
-    for name in _FURTHER_ACTIVATIONS & _KEYS[family].keys():
-        values[_KEYS[family][name]] = theirs[getattr(config, name)]
+    values |= {key: getattr(spelled_out, ours) for ours, key in keys.items()}
+    for name in _FURTHER_ACTIVATIONS & keys.keys():
+        values[keys[name]] = theirs[getattr(config, name)]
+    values[keys["hidden_act"]] = theirs[config.hidden_act]
     if family == "albert":
         values["inner_group_num"] = 1
         values["classifier_dropout_prob"] = config.hidden_dropout_prob

@@ -9,6 +9,7 @@ from bert_tf.converters.hf_rows import (
     like_gpt,
     like_llama,
     stacked,
+    turned_by_pairs,
 )
 from bert_tf.converters.name_table import (
     EXCHANGED,
@@ -115,11 +116,9 @@ ROWS = {
         *label_heads(),
     ),
     "roberta": _of_roberta("roberta"),
-    "xlm_roberta": (
-        *_of_roberta("xlm_roberta"),
-        *_before_halves("xlm_roberta", "roberta", {
-            "attention": "attention.self_attn_layer_norm", "intermediate": "LayerNorm"},
-            "LayerNorm")),
+    "xlm_roberta": (*_of_roberta("xlm_roberta"), *_before_halves(
+        "xlm_roberta", "roberta", {"attention": "attention.self_attn_layer_norm",
+                                   "intermediate": "LayerNorm"}, "LayerNorm")),
     "camembert": _of_roberta("camembert"),
     "electra": (
         *_ENCODER,
@@ -324,6 +323,10 @@ def rows_of(config):
     if config.family == _V1:
         return (stacked(_V1, f"{_THEIR_V1}.attention.self.in_proj.weight",
                         layout=by_head(config.num_attention_heads)), *ROWS[_V1])
+    if config.family == "bert" and config.relative_position == "rotary":  # RoFormer
+        return (*turned_by_pairs("bert", config.num_attention_heads),
+                *dense("bert/embeddings_project", "bert.embeddings_project"), *_OWN_DENSE,
+                *ROWS["bert"])
     gated = config.family == "t5" and config.feed_forward == "gated"
     return _GATED_T5 if gated else ROWS[config.family]
 

@@ -27,7 +27,8 @@ _XLM_ROBERTA = (("<s>", "<pad>", "</s>", "<unk>"), 3)
 _T5 = ("<pad>", "</s>", "<unk>")
 _CAMEMBERT = (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
 # Of models whose files alone look like another class's: what is in a `plain_name`, and the class.
-_ALIKE = {"bigbird": "BigBirdTokenizer", "camembert": "CamembertTokenizer"}
+_ALIKE = {"bigbird": "BigBirdTokenizer", "camembert": "CamembertTokenizer",
+          "roformer": "RoFormerTokenizer"}
 
 
 def model_path(folder):

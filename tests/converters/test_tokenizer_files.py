@@ -55,6 +55,14 @@ def test_the_class_that_the_model_s_configuration_tells_travels_along(copied, co
         assert stated["tokenizer_class"] == name
 
 
+def test_the_class_of_roformer_travels_along(copied):
+    pieces = tiny_model.word_piece()
+    vocabulary = "\n".join(pieces.vocabulary.tokens).encode()
+    target, _ = copied(pieces, "vocab.txt", vocabulary, {"model_type": "roformer"})
+    stated = json.loads((target / "tokenizer_config.json").read_text())
+    assert stated["tokenizer_class"] == "RoFormerTokenizer"
+
+
 def test_classic_files_whose_rules_run_do_so_where_they_are_copied(copied):
     pieces = tiny_model.word_piece()
     vocabulary = "\n".join(pieces.vocabulary.tokens).encode()

@@ -78,6 +78,36 @@ def pre_norm(kind, end, head=True):
                          of_head if head else {})
 
 
+ROFORMER = {"model_type": "roformer", **SIZES, "type_vocab_size": 2, "pad_token_id": 0,
+            "rotary_value": False}
+WIDTH = 12
+
+
+def roformer(end, head, width=WIDTH, **change):
+    """`(config.json, tensors)` of a RoFormer with a head, `{name: shape}`, for the class that ends
+    with `end`."""
+    bare = end == "Model"
+    embeddings = {"embeddings.word_embeddings.weight": (len(WORDS), width),
+                  "embeddings.token_type_embeddings.weight": (2, width),
+                  "embeddings.LayerNorm.weight": (width,), "embeddings.LayerNorm.bias": (width,)}
+    if width != HIDDEN:
+        embeddings |= {"embeddings_project.weight": (HIDDEN, width),
+                       "embeddings_project.bias": (HIDDEN,)}
+    block = {f"{each}.{part}": shape[:size] for each, shape in {
+        **{f"attention.{each}": (HIDDEN, HIDDEN) for each in (
+            "self.query", "self.key", "self.value", "output.dense")},
+        "intermediate.dense": (INNER, HIDDEN), "output.dense": (HIDDEN, INNER),
+        "attention.output.LayerNorm": (HIDDEN,), "output.LayerNorm": (HIDDEN,)}.items()
+        for part, size in (("weight", 2), ("bias", 1))}
+    prefix = "" if bare else "roformer."
+    size = HIDDEN // HEADS
+    angle = np.arange(POSITIONS)[:, None] * 10000.0 ** (-np.arange(0, size, 2) / size)
+    table = np.concatenate([np.sin(angle), np.cos(angle)], 1).astype(np.float32)
+    config = {"architectures": [f"RoFormer{end}"], **ROFORMER, "embedding_size": width} | change
+    return config, drawn(prefix, embeddings, "encoder.layer.{}.", block, LAYERS, head) | {
+        f"{prefix}encoder.embed_positions.weight": table}
+
+
 def gelu(x):
     return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
 
@@ -125,6 +155,109 @@ def test_norms_before_each_half(kind, tmp_path):
     check_written(read, tensors, tmp_path / "again")
     written = json.loads((tmp_path / "again/config.json").read_text())
     assert {key: written[key] for key in config} == config
+
+
+def turned(x):
+    """Queries or keys `[batch, tokens, hidden]` of which each pair of neighbours is turned as a
+    complex number."""
+    pairs = x.reshape(*x.shape[:2], HEADS, -1, 2)
+    size = HIDDEN // HEADS
+    angle = np.arange(x.shape[1])[:, None] * 10000.0 ** (-np.arange(0, size, 2) / size)
+    moved = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angle)[:, None]
+    return np.stack([moved.real, moved.imag], -1).reshape(x.shape)
+
+
+def roformer_states(tensors, ids, segments, mask):
+    """`[batch, tokens, hidden]`, in float64."""
+    weights = {name.removeprefix("roformer."): array.astype(np.float64)
+               for name, array in tensors.items()}
+
+    def linear(x, name):
+        return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+    x = layer_norm(weights["embeddings.word_embeddings.weight"][ids]
+                   + weights["embeddings.token_type_embeddings.weight"][segments], weights,
+                   "embeddings.LayerNorm")
+    if "embeddings_project.bias" in weights:
+        x = linear(x, "embeddings_project")
+    for block in (f"encoder.layer.{layer}" for layer in range(LAYERS)):
+        query, key, value = (linear(x, f"{block}.attention.self.{part}")
+                             for part in ("query", "key", "value"))
+        context = attended(turned(query), turned(key), value, mask, HEADS, 1.0, np.inf)
+        x = layer_norm(x + linear(context, f"{block}.attention.output.dense"), weights,
+                       f"{block}.attention.output.LayerNorm")
+        inner = np.maximum(linear(x, f"{block}.intermediate.dense"), 0)
+        x = layer_norm(x + linear(inner, f"{block}.output.dense"), weights,
+                       f"{block}.output.LayerNorm")
+    return x
+
+
+def of_masked_lm(width):
+    head = "cls.predictions.transform"
+    return {f"{head}.dense.weight": (width, HIDDEN), "cls.predictions.bias": (len(WORDS),),
+            **dict.fromkeys((f"{head}.dense.bias", f"{head}.LayerNorm.weight",
+                             f"{head}.LayerNorm.bias"), (width,))}
+
+
+@pytest.mark.parametrize("width", [WIDTH, HIDDEN])
+def test_roformer_turns_neighbours(width, tmp_path):
+    config, tensors = roformer("ForMaskedLM", of_masked_lm(width), width)
+    ids, segments, mask, positions = examples()
+    states = roformer_states(tensors, ids, segments, mask)
+    head = "cls.predictions.transform"
+    asked = np.take_along_axis(states, positions[..., None], 1)
+    inner = np.maximum(asked @ tensors[f"{head}.dense.weight"].T + tensors[f"{head}.dense.bias"], 0)
+    logits = layer_norm(inner, tensors, f"{head}.LayerNorm") @ tensors[
+        "roformer.embeddings.word_embeddings.weight"].T + tensors["cls.predictions.bias"]
+    folder = write_folder(tmp_path / "model", config, tensors)
+    model, inputs = bert_tf.from_pretrained(folder), as_inputs(ids, segments, mask, positions)
+    near(model.backbone({name: value for name, value in inputs.items() if "lm" not in name})[
+        "sequence_output"][mask], states[mask])
+    near(keras.ops.reshape(model(inputs)["masked_lm_logits"], logits.shape), logits)
+    check_written(hf_safetensors.read(folder), tensors, tmp_path / "again")
+    written = json.loads((tmp_path / "again/config.json").read_text())
+    assert {key: written[key] for key in config.keys() - {"rotary_value"}} == {
+        key: config[key] for key in config.keys() - {"rotary_value"}}
+
+
+TWO = {"classifier.weight": (2, HIDDEN), "classifier.bias": (2,)}
+
+
+@pytest.mark.parametrize(("end", "head"), [
+    ("Model", {}), ("ForTokenClassification", TWO),
+    ("ForQuestionAnswering", {"qa_outputs.weight": (2, HIDDEN), "qa_outputs.bias": (2,)})])
+def test_other_roformers_come_back(end, head, tmp_path):
+    config, tensors = roformer(end, head)
+    check_written(hf_safetensors.read(write_folder(tmp_path / "model", config, tensors)), tensors,
+                  tmp_path / "again")
+
+
+def test_roformer_classifies_by_the_first_state(tmp_path):
+    """With the activation of its layers, and no pooler."""
+    head = {"classifier.dense.weight": (HIDDEN, HIDDEN), "classifier.dense.bias": (HIDDEN,),
+            "classifier.out_proj.weight": (2, HIDDEN), "classifier.out_proj.bias": (2,)}
+    config, tensors = roformer("ForSequenceClassification", head)
+    ids, segments, mask, positions = examples()
+    first = roformer_states(tensors, ids, segments, mask)[:, 0]
+    inner = np.maximum(first @ tensors["classifier.dense.weight"].T
+                       + tensors["classifier.dense.bias"], 0)
+    folder = write_folder(tmp_path / "model", config, tensors)
+    inputs = as_inputs(ids, segments, mask, positions)
+    del inputs["masked_lm_positions"]
+    near(bert_tf.from_pretrained(folder)(inputs), inner @ tensors["classifier.out_proj.weight"].T
+         + tensors["classifier.out_proj.bias"])
+    check_written(hf_safetensors.read(folder), tensors, tmp_path / "again")
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"rotary_value": True}, "rotary_value=True; expected False"),
+    ({"is_decoder": True}, "is_decoder=True; expected False"),
+    ({"embedding_size": 8}, r"word_embeddings.weight expected \(30, 8\), found \(30, 12\)"),
+    ({"architectures": ["RoFormerForCausalLM"]}, "expected one of RoFormerForMaskedLM")])
+def test_other_roformers_are_refused(change, message, tmp_path):
+    config, tensors = roformer("ForMaskedLM", of_masked_lm(WIDTH), **change)
+    with pytest.raises(UsageError, match=message):
+        hf_safetensors.read(write_folder(tmp_path / "model", config, tensors))
 
 
 @pytest.mark.parametrize(("kind", "head"), [
