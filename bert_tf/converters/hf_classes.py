@@ -87,7 +87,9 @@ READ_ONLY = {"ernie": _like_bert("Ernie"), "big_bird": _like_bert("BigBird")[:-1
 # And of those that are a family with other values.
 VARIANTS = {"megatron-bert": _like_bert("MegatronBert"),
             "xlm-roberta-xl": _classes("XLMRobertaXL", ("lm_head.",)),
-            "roformer": _classes("RoFormer", ("cls.predictions.",))}
+            "roformer": _classes("RoFormer", ("cls.predictions.",)),
+            # Of masked LMs the encoder is read.
+            "rembert": (*_classes("RemBert", ())[1:], (ENCODER, "RemBertForMaskedLM", ()))}
 
 
 def classes_read(model_type, family):

@@ -89,8 +89,10 @@ def read_config(values, source, pooled, masked_lm):
     keys = _KEYS[family] | hf_variants.keys_of(values["model_type"])
     fields = {ours: stated[theirs] for ours, theirs in keys.items()}
     activations = hf_gpt.ACTIVATIONS if family == "gpt" else _ACTIVATIONS
-    if family == "albert" and fields["embedding_size"] == fields["hidden_size"]:
-        raise UsageError(explain(f"{source}: embedding_size={fields['embedding_size']}",
+    if values["model_type"] in ("albert", "rembert") and (
+            fields["embedding_size"] == fields["hidden_size"]):
+        key = keys["embedding_size"]
+        raise UsageError(explain(f"{source}: {key}={fields['embedding_size']}",
                                  "another than hidden_size: transformers projects one to the "
                                  "other even where they are equal"))
     fields["hidden_act"] = hf_architectures.choice(activations, keys["hidden_act"], stated, source)
@@ -144,7 +146,8 @@ def write_config(config, masked_lm, labelled=False):
     where = f"the config.json of model_type {values['model_type']!r}"
     check_expressible(config, read_config(values, where, config.pooling == "dense", masked_lm),
                       where, labelled)
-    return {"tie_word_embeddings": True, **values, "dtype": "float32"}
+    return {"tie_word_embeddings": True, **values, **hf_variants.WRITTEN.get(model_type, {}),
+            "dtype": "float32"}
 
 
 def read_classes(values, source, task):

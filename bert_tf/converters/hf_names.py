@@ -110,6 +110,7 @@ _THEIR_GROUP = "albert.encoder.albert_layer_groups.{i}.albert_layers.0"
 ROWS = {
     "bert": (
         *_ENCODER,
+        *dense("bert/embeddings_project", "bert.encoder.embedding_hidden_mapping_in"),
         *_before_halves("bert", "bert", {"attention": "attention.ln", "intermediate": "ln"}, "ln"),
         *_BERT_HEAD,
         *classes("cls/seq_relationship", "cls.seq_relationship"),

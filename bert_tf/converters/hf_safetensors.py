@@ -147,7 +147,8 @@ def _read_model(folder, task=None, further=()):
     values = hf_bert.filled(values, source)
     classes = classes_read(values["model_type"], family)
     _refuse_other_pickles(model)
-    heads = () if task is None else [f"{head}*" for row in classes for head in row[2]]
+    heads = [*hf_variants.UNREAD.get(values["model_type"], ()), *(
+        f"{head}*" for row in classes for head in row[2] if task is not None)]
     tensors, dropped = usual_names(
         hf_deberta.with_usual_head(weight_files.read_folder(model), values), family, model,
         hf_causal.ties(family, values), heads)

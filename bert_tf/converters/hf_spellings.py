@@ -6,7 +6,7 @@ from bert_tf.converters.hf_names import PREFIXES
 from bert_tf.converters.name_table import matches
 from bert_tf.errors import UsageError, explain
 
-_OLD_PREFIXES = {"bert": ("ernie.", "roformer."), "roberta": ("data2vec_text.",),
+_OLD_PREFIXES = {"bert": ("ernie.", "roformer.", "rembert."), "roberta": ("data2vec_text.",),
                  "nomic_bert": ("bert.",), "gte": ("new.",), "ultrabert": ("model.",)}
 _BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
          "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.",

@@ -2,7 +2,8 @@
 
 Megatron-BERT is a BERT, and XLM-RoBERTa-XL an XLM-RoBERTa, whose LayerNorms come before each half
 of a layer and after the last one, and not after the embeddings. RoFormer is a BERT with rotary
-positions.
+positions, RemBERT one with embeddings that are narrower than the layers; its masked-LM head, with a
+wider table of its own, is not computed.
 """
 
 import numpy as np
@@ -13,7 +14,9 @@ from bert_tf.family_defaults import FAMILY_DEFAULTS
 _PRE_NORM = {"norm_position": "pre", "embedding_norm": False}
 _VARIANTS = {"megatron-bert": ("bert", _PRE_NORM), "xlm-roberta-xl": ("xlm_roberta", _PRE_NORM),
              "roformer": ("bert", {"position_embedding": "none", "relative_position": "rotary",
-                                   "pooling": "first", "label_head": "dense"})}
+                                   "pooling": "first", "label_head": "dense"}),
+             "rembert": ("bert", {})}
+_KNOWN_BY = {"rembert": {"projects_embeddings": True}}  # beside such values
 MODEL_TYPES = {model_type: family for model_type, (family, _) in _VARIANTS.items()}
 # What transformers takes for a key that a file leaves out, where the family has another.
 DEFAULTS = {
@@ -26,10 +29,19 @@ DEFAULTS = {
     # Tables as wide as the layers, where nothing else is said.
     "roformer": {"vocab_size": 50000, "max_position_embeddings": 1536, "embedding_size": 0,
                  "rotary_value": False},
+    "rembert": {"vocab_size": 250300, "hidden_size": 1152, "num_hidden_layers": 32,
+                "num_attention_heads": 18, "intermediate_size": 4608, "hidden_dropout_prob": 0.0,
+                "attention_probs_dropout_prob": 0.0, "input_embedding_size": 256,
+                "output_embedding_size": 1664, "tie_word_embeddings": False},
 }
+# What a file of theirs says besides, and shell patterns of tensors that are not read.
+WRITTEN = {"rembert": {"tie_word_embeddings": False}}
+UNREAD = {"rembert": ("cls.*",)}
 # Beside those of the family: our field -> their key.
-_KEYS = {"roformer": {"embedding_size": "embedding_size", "label_act": "hidden_act"}}
-_PREFIXES = {"roformer": "roformer."}  # of an encoder's tensors, where the family has another
+_KEYS = {"roformer": {"embedding_size": "embedding_size", "label_act": "hidden_act"},
+         "rembert": {"embedding_size": "input_embedding_size"}}
+# Of an encoder's tensors, where the family has another.
+_PREFIXES = {"roformer": "roformer.", "rembert": "rembert."}
 
 
 def fields_of(model_type):
@@ -52,7 +64,8 @@ def type_of(config):
     """The `model_type` of a `ModelConfig`; None where it is that of its family."""
     return next((model_type for model_type, (family, fields) in _VARIANTS.items()
                  if family == config.family and all(
-                     getattr(config, name) == value for name, value in fields.items())), None)
+                     getattr(config, name) == value for name, value in (
+                         fields | _KNOWN_BY.get(model_type, {})).items())), None)
 
 
 def with_their_names(tensors, model_type, prefix, bare, config):

@@ -44,6 +44,7 @@ def copied(tmp_path):
 
 @pytest.mark.parametrize(("config", "name"), [
     ({"model_type": "big_bird"}, "BigBirdTokenizer"),
+    ({"model_type": "rembert"}, "RemBertTokenizer"),
     ({"model_type": "camembert"}, "CamembertTokenizer"),
     ({"model_type": "bert", "tokenizer_class": "XLNetTokenizer"}, "XLNetTokenizer"),
     ({"model_type": "bert", "auto_map": {"AutoTokenizer": "code.Mine"}}, "code.Mine")])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rotary_encoders import WORDS, as_inputs, attended, check_written, drawn, examples, layer_norm
 from rotary_encoders import write as write_folder
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from same import check_same, near
 from test_hf_bert import ENCODER, LABELS, MASKED_LM, bert, write
 
@@ -258,6 +258,49 @@ def test_other_roformers_are_refused(change, message, tmp_path):
     config, tensors = roformer("ForMaskedLM", of_masked_lm(WIDTH), **change)
     with pytest.raises(UsageError, match=message):
         hf_safetensors.read(write_folder(tmp_path / "model", config, tensors))
+
+
+def rembert(checkpoint, path, **keys):
+    """Write the folder of a BERT with narrower embeddings, a RemBERT's, and return its path."""
+    path.mkdir()
+    hf_safetensors.write_model(checkpoint, str(path))
+    config = json.loads((path / "config.json").read_text())
+    assert config["model_type"] == "rembert" and not config["tie_word_embeddings"]
+    (path / "config.json").write_text(json.dumps(config | keys))
+    return str(path)
+
+
+@pytest.mark.parametrize("task", [ENCODER, *LABELS, {"task": "span"}])
+def test_rembert_has_narrower_embeddings(task, tmp_path):
+    checkpoint = bert(task, embedding_size=WIDTH)
+    check_same(hf_safetensors.read(rembert(checkpoint, tmp_path / "rembert")), checkpoint)
+    tensors = load_file(tmp_path / "rembert/model.safetensors")
+    prefix = "" if task == ENCODER else "rembert."
+    kernel = tensors[f"{prefix}encoder.embedding_hidden_mapping_in.weight"]
+    assert (kernel == checkpoint.tensors["bert/embeddings_project/kernel"].T).all()
+    assert all(name.startswith((prefix, "classifier.", "qa_outputs.")) for name in tensors)
+
+
+def test_the_encoder_of_a_rembert_with_a_masked_lm_head(tmp_path):
+    """Whose table is its own, and wider."""
+    checkpoint = bert(ENCODER, embedding_size=WIDTH)
+    folder = rembert(checkpoint, tmp_path / "rembert", architectures=["RemBertForMaskedLM"])
+    path = tmp_path / "rembert/model.safetensors"
+    head = drawn("", {"cls.predictions.decoder.weight": (30, 40),
+                      "cls.predictions.dense.weight": (40, HIDDEN)}, "", {}, 0, {})
+    save_file({f"rembert.{name}": array for name, array in load_file(path).items()} | head, path)
+    found = hf_safetensors.read(folder)
+    check_same(found, checkpoint)
+    assert {*found.dropped} == head.keys()
+
+
+def test_other_remberts_are_refused(tmp_path):
+    folder = rembert(bert(ENCODER, embedding_size=WIDTH), tmp_path / "rembert",
+                     input_embedding_size=HIDDEN)
+    with pytest.raises(UsageError, match="input_embedding_size=16; expected another than hidden_s"):
+        hf_safetensors.read(folder)
+    with pytest.raises(UsageError, match="no class for {'task': 'pretraining'"):
+        hf_safetensors.write(bert(MASKED_LM, embedding_size=WIDTH), str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(("kind", "head"), [

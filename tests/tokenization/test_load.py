@@ -92,11 +92,12 @@ def test_a_sentence_piece_model_of_deberta_with_rules_of_its_own(tmp_path, key):
         load_tokenizer(str(tmp_path))
 
 
-def test_a_sentence_piece_model_of_big_bird_whose_class_is_not_named(tmp_path):
+@pytest.mark.parametrize("name", ["big_bird", "rembert"])
+def test_a_sentence_piece_model_whose_class_is_not_named(tmp_path, name):
     """It keeps case and accents, unlike ALBERT, whose rules stand for those of no name."""
     (tmp_path / "spiece.model").write_bytes(tiny_model.sentence_piece().model)
-    (tmp_path / "config.json").write_text('{"model_type": "big_bird"}')
-    with pytest.raises(NoTextError, match="model of big_bird, whose rules we do not run"):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
+    with pytest.raises(NoTextError, match=f"model of {name}, whose rules we do not run"):
         load_tokenizer(str(tmp_path))
 
 
