@@ -323,6 +323,9 @@ def test_what_their_files_leave_out():
         values = hf_bert.filled({"model_type": kind}, "config.json")
         return hf_config.read_config(values, "config.json", False, False)
 
+    for values in ({"model_type": "roformer"}, {"model_type": "rembert"}):  # of their own, too
+        assert hf_config.read_config(values, "config.json", False, False) == read(
+            values["model_type"])
     large, huge, base = map(read, ("megatron-bert", "xlm-roberta-xl", "data2vec-text"))
     assert (large.vocab_size, large.hidden_size, large.num_hidden_layers) == (29056, 1024, 24)
     assert (huge.intermediate_size, huge.layer_norm_eps, huge.padding_id) == (10240, 1e-5, 1)
