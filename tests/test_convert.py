@@ -74,6 +74,9 @@ def test_the_list_names_every_format(capsys):
                      re.MULTILINE)
     assert re.search(r"^big_bird +hf +in only, as a bert: next sentence, ", printed.out,
                      re.MULTILINE)
+    assert re.search(r"^data2vec-text +hf +in only, as a roberta: masked LM, ", printed.out,
+                     re.MULTILINE)
+    assert re.search(r"^megatron-bert +hf +as a bert: next sentence, ", printed.out, re.MULTILINE)
     assert re.search(r"^gpt2 .*(\n .*)*\n +keras_hub +language model$", printed.out, re.MULTILINE)
 
 

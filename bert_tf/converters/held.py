@@ -1,6 +1,7 @@
 """What of each family every format holds: the table of `convert --list`."""
 
-from bert_tf.converters.hf_classes import MODELS, READ_ONLY
+from bert_tf.converters import hf_bert, hf_variants
+from bert_tf.converters.hf_classes import MODELS, READ_ONLY, VARIANTS
 from bert_tf.family_defaults import FAMILIES, FAMILY_DEFAULTS
 
 # In the order of `hf_classes` where there are several.
@@ -34,8 +35,10 @@ def table():
             rows.append(("", "sentence_transformers", "vectors and vectors of tokens" if tied else
                          "vectors, weights and vectors of tokens"))
         rows += [("", name, held[family]) for name, held in _OTHERS.items() if family in held]
-    rows += [(name, "hf", f"in only, as a bert: {_of_hf(classes)}")
+    rows += [(name, "hf", f"in only, as a {hf_bert.MODEL_TYPES[name]}: {_of_hf(classes)}")
              for name, classes in READ_ONLY.items()]
+    rows += [(name, "hf", f"as a {hf_variants.MODEL_TYPES[name]}: {_of_hf(classes)}")
+             for name, classes in VARIANTS.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     return "\n".join(f"{family:{widths[0]}}  {name:{widths[1]}}  {held}".rstrip()
                      for family, name, held in rows)

@@ -1,21 +1,25 @@
-"""Folders that are read as a BERT: ERNIE's, and BigBird's, where every token attends to all.
+"""Folders that are read as a BERT: ERNIE's, and BigBird's, where every token attends to all; and
+data2vec's of text, which are a RoBERTa under other names.
 
 Beyond a number of tokens BigBird attends to blocks of them (Zaheer et al. 2020, "Big Bird", section
 2); texts that are no longer have the same numbers here.
 """
 
+from bert_tf.converters import hf_variants
 from bert_tf.errors import UsageError, explain
 
-MODEL_TYPES = {"ernie": "bert", "big_bird": "bert"}
-# What transformers takes for a key that a file leaves out, where BERT has another or none.
+MODEL_TYPES = {"ernie": "bert", "big_bird": "bert", "data2vec-text": "roberta"}
+# What transformers takes for a key that a file leaves out, where the family has another or none.
 DEFAULTS = {
     "ernie": {"use_task_id": False, "task_type_vocab_size": 3},
     "big_bird": {"vocab_size": 50358, "hidden_act": "gelu_new", "max_position_embeddings": 4096,
                  "attention_type": "block_sparse", "block_size": 64, "num_random_blocks": 3,
                  "use_bias": True, "rescale_embeddings": False},
+    "data2vec-text": {"vocab_size": 30522},
+    **hf_variants.DEFAULTS,
 }
 _CHOICES = {"use_task_id": (False, True), "attention_type": ("block_sparse", "original_full"),
-            "use_bias": (True,), "rescale_embeddings": (False,)}
+            "use_bias": (True,), "rescale_embeddings": (False,), "rotary_value": (False,)}
 _COUNTS = ("task_type_vocab_size", "block_size", "num_random_blocks")
 
 

@@ -1,5 +1,7 @@
 """Classes of transformers for our tasks, by family."""
 
+from bert_tf.converters import hf_variants
+
 ENCODER = {"task": "encoder"}
 MASKED_LM = {"task": "pretraining", "sentence_task": None}
 LABELLED = ("classifier", "tagger", "span")
@@ -80,4 +82,21 @@ MODELS = {
                    (MASKED_LM, "NomicBertForPreTraining", ("cls.predictions.",))),
 }
 # The same of folders that are read as another family; BigBird's head of questions has layers.
-READ_ONLY = {"ernie": _like_bert("Ernie"), "big_bird": _like_bert("BigBird")[:-1]}
+READ_ONLY = {"ernie": _like_bert("Ernie"), "big_bird": _like_bert("BigBird")[:-1],
+             "data2vec-text": _classes("Data2VecText", ("lm_head.",))}
+# And of those that are a family with other values.
+VARIANTS = {"megatron-bert": _like_bert("MegatronBert"),
+            "xlm-roberta-xl": _classes("XLMRobertaXL", ("lm_head.",)),
+            "roformer": _classes("RoFormer", ("cls.predictions.",)),
+            # Of masked LMs the encoder is read.
+            "rembert": (*_classes("RemBert", ())[1:], (ENCODER, "RemBertForMaskedLM", ()))}
+
+
+def classes_read(model_type, family):
+    """The rows of a `config.json` with this `model_type`, of a family."""
+    return (READ_ONLY | VARIANTS).get(model_type, MODELS[family])
+
+
+def classes_of(config):
+    """The rows of a `ModelConfig` to be written, of a family of `MODELS`."""
+    return VARIANTS.get(hf_variants.type_of(config), MODELS[config.family])

@@ -1,7 +1,7 @@
 """Hugging Face's `config.json` in our fields, and back."""
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters import cross_encoder, hf_architectures, hf_bert, hf_gpt
+from bert_tf.converters import cross_encoder, hf_architectures, hf_bert, hf_gpt, hf_variants
 from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.converters.hf_architectures import BERT_BASE, KEYS_OF_BERT
 from bert_tf.converters.hf_keys import check_keys
@@ -10,7 +10,7 @@ from bert_tf.family_defaults import FAMILY_DEFAULTS
 
 _WRITTEN = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
             **hf_architectures.MODEL_TYPES}
-FAMILIES = {**_WRITTEN, **hf_bert.MODEL_TYPES}  # model_type -> family
+FAMILIES = {**_WRITTEN, **hf_bert.MODEL_TYPES, **hf_variants.MODEL_TYPES}  # model_type -> family
 _MODEL_TYPES = {family: model_type for model_type, family in _WRITTEN.items()}
 # Our field -> their key.
 _KEYS = {
@@ -81,21 +81,24 @@ def read_config(values, source, pooled, masked_lm):
         if key not in own and values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
     check_keys(values, {*_ONLY, *_DEFAULTS[family], *_KEYS[family].values(), *own}, source)
-    stated = {**_DEFAULTS[family], **{key: value for key, value in values.items()
-                                      if value is not None or key in _NULL_IS_A_VALUE}}
+    stated = {**_DEFAULTS[family], **hf_variants.DEFAULTS.get(values["model_type"], {}),
+              **{key: value for key, value in values.items()
+                 if value is not None or key in _NULL_IS_A_VALUE}}
     if family in hf_architectures.ANY_PADDING and values.get("pad_token_id", 0) is None:
         stated["pad_token_id"] = 0
     stated = hf_architectures.read(family, stated, source, masked_lm)
-    fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
+    keys = _KEYS[family] | hf_variants.keys_of(values["model_type"])
+    fields = {ours: stated[theirs] for ours, theirs in keys.items()}
     activations = hf_gpt.ACTIVATIONS if family == "gpt" else _ACTIVATIONS
-    if family == "albert" and fields["embedding_size"] == fields["hidden_size"]:
-        raise UsageError(explain(f"{source}: embedding_size={fields['embedding_size']}",
+    if values["model_type"] in ("albert", "rembert") and (
+            fields["embedding_size"] == fields["hidden_size"]):
+        key = keys["embedding_size"]
+        raise UsageError(explain(f"{source}: {key}={fields['embedding_size']}",
                                  "another than hidden_size: transformers projects one to the "
                                  "other even where they are equal"))
-    fields["hidden_act"] = hf_architectures.choice(activations, _KEYS[family]["hidden_act"],
-                                                   stated, source)
+    fields["hidden_act"] = hf_architectures.choice(activations, keys["hidden_act"], stated, source)
     for name in _FURTHER_ACTIVATIONS & fields.keys():
-        fields[name] = hf_architectures.choice(_ACTIVATIONS, _KEYS[family][name], stated, source)
+        fields[name] = hf_architectures.choice(_ACTIVATIONS, keys[name], stated, source)
     if family in hf_architectures.POOLINGS:
         fields["pooling"] = hf_architectures.choice(hf_architectures.POOLINGS[family],
                                                     "classifier_pooling", stated, source)
@@ -105,6 +108,7 @@ def read_config(values, source, pooled, masked_lm):
         fields["pooling"] = "dense" if pooled else "first"
     if masked_lm and family in _GELU_HEADS and fields["hidden_act"] != "gelu":
         fields["head_act"] = "gelu"
+    fields |= hf_variants.fields_of(values["model_type"])
     return ModelConfig.from_dict({"family": family, **fields}, source)
 
 
@@ -120,18 +124,20 @@ def write_config(config, masked_lm, labelled=False):
         UsageError: transformers cannot compute this model; the field is named.
     """
     family = config.family
+    model_type = hf_variants.type_of(config) or _MODEL_TYPES[family]
     spelled_out = config.spelled_out()
     names = hf_gpt.ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     theirs = {ours: name for name, ours in reversed(names.items())}
     if config.hidden_act not in theirs:
         raise UsageError(explain(
-            f"hidden_act={config.hidden_act!r} cannot be written as {_MODEL_TYPES[family]}",
+            f"hidden_act={config.hidden_act!r} cannot be written as {model_type}",
             f"one of {', '.join(theirs)}"))
-    values = {"model_type": _MODEL_TYPES[family]}
-    values |= {key: getattr(spelled_out, ours) for ours, key in _KEYS[family].items()}
-    values[_KEYS[family]["hidden_act"]] = theirs[config.hidden_act]
-    for name in _FURTHER_ACTIVATIONS & _KEYS[family].keys():
-        values[_KEYS[family][name]] = theirs[getattr(config, name)]
+    keys = _KEYS[family] | hf_variants.keys_of(model_type)
+    values = {"model_type": model_type}
+    values |= {key: getattr(spelled_out, ours) for ours, key in keys.items()}
+    for name in _FURTHER_ACTIVATIONS & keys.keys():
+        values[keys[name]] = theirs[getattr(config, name)]
+    values[keys["hidden_act"]] = theirs[config.hidden_act]
     if family == "albert":
         values["inner_group_num"] = 1
         values["classifier_dropout_prob"] = config.hidden_dropout_prob
@@ -141,7 +147,8 @@ def write_config(config, masked_lm, labelled=False):
     where = f"the config.json of model_type {values['model_type']!r}"
     check_expressible(config, read_config(values, where, config.pooling == "dense", masked_lm),
                       where, labelled)
-    return {"tie_word_embeddings": True, **values, "dtype": "float32"}
+    return {"tie_word_embeddings": True, **values, **hf_variants.WRITTEN.get(model_type, {}),
+            "dtype": "float32"}
 
 
 def read_classes(values, source, task):

@@ -9,6 +9,7 @@ from bert_tf.converters.hf_rows import (
     like_gpt,
     like_llama,
     stacked,
+    turned_by_pairs,
 )
 from bert_tf.converters.name_table import (
     EXCHANGED,
@@ -39,6 +40,12 @@ _ENCODER = (
     *layer_norm(f"{_BLOCK}/output/LayerNorm", f"{_THEIR_BLOCK}.output.LayerNorm"),
     *dense("{F}/pooler/dense", "{F}.pooler.dense"),
 )
+
+
+def _before_halves(family, theirs, norms, last):
+    """The LayerNorms of a `family` that come before each half of a block, and the `last` one."""
+    return (*in_block(family, f"{theirs}.encoder.layer.{{i}}", {}, norms),
+            *layer_norm(f"{family}/encoder/LayerNorm", f"{theirs}.encoder.{last}"))
 
 
 def _of_roberta(family):
@@ -103,12 +110,16 @@ _THEIR_GROUP = "albert.encoder.albert_layer_groups.{i}.albert_layers.0"
 ROWS = {
     "bert": (
         *_ENCODER,
+        *dense("bert/embeddings_project", "bert.encoder.embedding_hidden_mapping_in"),
+        *_before_halves("bert", "bert", {"attention": "attention.ln", "intermediate": "ln"}, "ln"),
         *_BERT_HEAD,
         *classes("cls/seq_relationship", "cls.seq_relationship"),
         *label_heads(),
     ),
     "roberta": _of_roberta("roberta"),
-    "xlm_roberta": _of_roberta("xlm_roberta"),
+    "xlm_roberta": (*_of_roberta("xlm_roberta"), *_before_halves(
+        "xlm_roberta", "roberta", {"attention": "attention.self_attn_layer_norm",
+                                   "intermediate": "LayerNorm"}, "LayerNorm")),
     "camembert": _of_roberta("camembert"),
     "electra": (
         *_ENCODER,
@@ -313,6 +324,10 @@ def rows_of(config):
     if config.family == _V1:
         return (stacked(_V1, f"{_THEIR_V1}.attention.self.in_proj.weight",
                         layout=by_head(config.num_attention_heads)), *ROWS[_V1])
+    if config.family == "bert" and config.relative_position == "rotary":  # RoFormer
+        return (*turned_by_pairs("bert", config.num_attention_heads),
+                *dense("bert/embeddings_project", "bert.embeddings_project"), *_OWN_DENSE,
+                *ROWS["bert"])
     gated = config.family == "t5" and config.feed_forward == "gated"
     return _GATED_T5 if gated else ROWS[config.family]
 

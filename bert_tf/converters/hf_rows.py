@@ -1,6 +1,6 @@
 """Rows of the tables in `hf_names` that several families have: what they are made of."""
 
-from bert_tf.converters.name_table import HALVES, SIDE_BY_SIDE, STACKED, TRANSPOSED, Row
+from bert_tf.converters.name_table import HALVES, SIDE_BY_SIDE, STACKED, TRANSPOSED, Row, by_pairs
 
 
 def dense(ours, theirs):
@@ -42,6 +42,14 @@ def stacked(family, theirs, end="kernel", layout=STACKED):
     theirs."""
     return Row(tuple(f"{family}/encoder/layer_{{i}}/attention/self/{part}/{end}"
                      for part in ("query", "key", "value")), theirs, layout)
+
+
+def turned_by_pairs(family, heads):
+    """Return queries and keys of BERT's names, of which neighbouring columns turn together."""
+    return tuple(Row(f"{family}/encoder/layer_{{i}}/attention/self/{part}/{ours}",
+                     f"{family}.encoder.layer.{{i}}.attention.self.{part}.{end}", by_pairs(heads))
+                 for part in ("query", "key") for ours, end in (("kernel", "weight"),
+                                                                ("bias", "bias")))
 
 
 def like_llama(family, norms, theirs="model"):

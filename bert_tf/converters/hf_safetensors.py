@@ -18,6 +18,7 @@ from bert_tf.converters import (
     hf_deberta,
     hf_mobilebert,
     hf_reading,
+    hf_variants,
     peft_adapter,
     prompted_pairs,
     safetensors_file,
@@ -26,14 +27,20 @@ from bert_tf.converters import (
 )
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
-from bert_tf.converters.hf_classes import ENCODER, LABELLED, MASKED_LM, MODELS, READ_ONLY
+from bert_tf.converters.hf_classes import (
+    ENCODER,
+    LABELLED,
+    MASKED_LM,
+    MODELS,
+    classes_of,
+    classes_read,
+)
 from bert_tf.converters.hf_keys import check_adapters
 from bert_tf.converters.hf_names import PREFIXES, TASK_TYPES, rows_of, rows_read
 from bert_tf.converters.hf_spellings import usual_names
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.family_defaults import FAMILY_DEFAULTS
 from bert_tf.models.find import gives_token_vectors
 from bert_tf.models.pretrained import says_read_otherwise
 from bert_tf.storage import checksums, files
@@ -103,7 +110,7 @@ def write(checkpoint, path):
     """
     config, left = checkpoint.config, []
     if checkpoint.task["task"] == "replaced_tokens" and not any(
-            each["task"] == "replaced_tokens" for each, *_ in MODELS[config.family]):
+            each["task"] == "replaced_tokens" for each, *_ in classes_of(config)):
         left = [f"head and generator: transformers has no class of {config.family} for replaced "
                 "tokens, so that the encoder alone is written"]
         checkpoint = encoder_of(checkpoint)
@@ -138,9 +145,10 @@ def _read_model(folder, task=None, further=()):
     check_adapters(values, source)
     family = hf_config.family_of(values, source)
     values = hf_bert.filled(values, source)
-    classes = READ_ONLY.get(values["model_type"], MODELS[family])
+    classes = classes_read(values["model_type"], family)
     _refuse_other_pickles(model)
-    heads = () if task is None else [f"{head}*" for row in classes for head in row[2]]
+    heads = [*hf_variants.UNREAD.get(values["model_type"], ()), *(
+        f"{head}*" for row in classes for head in row[2] if task is not None)]
     tensors, dropped = usual_names(
         hf_deberta.with_usual_head(weight_files.read_folder(model), values), family, model,
         hf_causal.ties(family, values), heads)
@@ -157,7 +165,7 @@ def _read_model(folder, task=None, further=()):
     own_head = hf_bert.has_own_head(values, task)
     # Files of older versions hold one that their classifier does not use.
     activated = hf_mobilebert.activates(values)
-    pooled = (not own_head and _needs_pooler(family, task, activated)
+    pooled = (not own_head and _needs_pooler(family, task, activated, values["model_type"])
               or task["task"] != "classifier" and (family != "mobilebert" or activated)
               and any(pooler in name for name in tensors))
     config = hf_config.read_config(values, source, pooled, task == MASKED_LM)
@@ -179,9 +187,9 @@ def write_model(checkpoint, folder):
     config, task = checkpoint.config, checkpoint.task
     values = _values_of(config, task) | tokenizer_files.token_ids(checkpoint.tokenizer, config)
     tensors, _ = to_theirs(rows_of(config), checkpoint.tensors, values["architectures"][0])
-    if task["task"] == "encoder":  # as their class itself writes it
-        tensors = tensors.renamed({name.removeprefix(PREFIXES[config.family]): name
-                                   for name in tensors})
+    bare = task["task"] == "encoder"  # as their class itself writes it
+    tensors = hf_variants.with_their_names(tensors, values["model_type"], PREFIXES[config.family],
+                                           bare, config)
     files.write_json(os.path.join(folder, CONFIG), values)
     safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), tensors)
     write_tokenizer_of(checkpoint, folder)
@@ -208,14 +216,15 @@ def _values_of(config, task):
     if config.family not in MODELS:
         raise UsageError(explain(f"family={config.family!r} cannot be written in the hf format",
                                  ", ".join(MODELS)))
-    architectures = [name for each, name, _ in MODELS[config.family] if each == plain][:1]
-    needs = _needs_pooler(config.family, task, config.pooling == "dense")
-    usual = FAMILY_DEFAULTS[config.family].get("pooling", "dense")
+    architectures = [name for each, name, _ in classes_of(config) if each == plain][:1]
+    model_type = hf_variants.type_of(config)
+    needs = _needs_pooler(config.family, task, config.pooling == "dense", model_type)
+    usual = hf_variants.pooling_of(model_type, config.family)
     other = (needs or task["task"] == "classifier") and (config.pooling == "dense") != needs
     values = hf_config.write_config(config.replace(pooling=usual) if other else config,
                                     plain == MASKED_LM, task["task"] in LABELLED)
     if not architectures:
-        classes = ", ".join(name for _, name, _ in MODELS[config.family])
+        classes = ", ".join(name for _, name, _ in classes_of(config))
         raise UsageError(explain(f"the hf format has no class for {plain} of family "
                                  f"{config.family!r}", f"what one of {classes} computes"))
     if other:
@@ -233,13 +242,13 @@ def write_tokenizer_of(checkpoint, folder):
                     reading["seq_length"] if cut else config.longest, config.type_vocab_size > 1)
 
 
-def _needs_pooler(family, task, activated):
+def _needs_pooler(family, task, activated, model_type):
     """Whether their class for a task has a pooler (others may: their encoders of any family);
     MobileBERT's where it is `activated`."""
     if family == "mobilebert":
         return activated and (task["task"] == "classifier" or bool(task.get("sentence_task")))
     if task["task"] == "classifier":
-        return FAMILY_DEFAULTS[family].get("pooling", "dense") == "dense"
+        return hf_variants.pooling_of(model_type, family) == "dense"
     return bool(task.get("sentence_task"))
 
 

@@ -6,7 +6,8 @@ from bert_tf.converters.hf_names import PREFIXES
 from bert_tf.converters.name_table import matches
 from bert_tf.errors import UsageError, explain
 
-_OLD_PREFIXES = {"bert": "ernie.", "nomic_bert": "bert.", "gte": "new.", "ultrabert": "model."}
+_OLD_PREFIXES = {"bert": ("ernie.", "roformer.", "rembert."), "roberta": ("data2vec_text.",),
+                 "nomic_bert": ("bert.",), "gte": ("new.",), "ultrabert": ("model.",)}
 _BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
          "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.",
          "embed_tokens.", "norm.", "shared.", "wte.", "wpe.", "ln_f.")
@@ -42,9 +43,11 @@ _TIED = {
     "gemma3": {"lm_head.weight": "model.embed_tokens.weight"},
     "t5": {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"},
 }
-# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask and what it hides with; rotary frequencies.
+# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask and what it hides with; rotary frequencies,
+# and RoFormer's table of them.
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
-            "transformer.h.*.attn.masked_bias", "*.inv_freq", "*.cos_cached", "*.sin_cached")
+            "transformer.h.*.attn.masked_bias", "*.inv_freq", "*.cos_cached", "*.sin_cached",
+            "*.embed_positions.weight")
 # What encoders are read without: T5's decoder, and heads that DeBERTa was trained with.
 _OF_DEBERTA = ("lm_predictions.*", "mask_predictions.*", "*.word_embeddings._weight")
 _OTHER_PARTS = {"t5": ("decoder.*", "lm_head.weight"), "deberta": _OF_DEBERTA,
@@ -53,7 +56,7 @@ _OTHER_PARTS = {"t5": ("decoder.*", "lm_head.weight"), "deberta": _OF_DEBERTA,
 
 def are_bare(names, family):
     """Whether names of tensors are those of an encoder by itself, without a model's prefix."""
-    beginnings = PREFIXES[family], _OLD_PREFIXES.get(family, PREFIXES[family])
+    beginnings = PREFIXES[family], *_OLD_PREFIXES.get(family, ())
     return not any(name.startswith(beginnings) for name in names)
 
 
@@ -78,13 +81,14 @@ def usual_names(tensors, family, folder, tied=True, heads=(), bare=None):
     Raises:
         UsageError: two tensors have one name, or a copy differs from what it is tied to.
     """
-    prefix, old = PREFIXES[family], _OLD_PREFIXES.get(family, PREFIXES[family])
+    prefix = PREFIXES[family]
     bare = are_bare(tensors, family) if bare is None else bare
     names = {}
     for name in tensors:
         new = f"{prefix}{name}" if bare and name.startswith(_BARE) else name
-        if new.startswith(old):
-            new = prefix + new.removeprefix(old)
+        for old in _OLD_PREFIXES.get(family, ()):
+            if new.startswith(old):
+                new = prefix + new.removeprefix(old)
         for old_end, new_end in ((".gamma", ".weight"), (".beta", ".bias")):
             if new.endswith(old_end):
                 new = new.removesuffix(old_end) + new_end

@@ -74,6 +74,17 @@ def by_head(parts):
             arrays[0].reshape(parts, len(shapes), -1, arrays[0].shape[1]), 1, 0)])
 
 
+def by_pairs(parts):
+    """One of PyTorch's Linears, or its bias, whose N = `parts` heads have in neighbouring columns
+    what rotary positions turn together, ours in two halves."""
+    return Layout(
+        lambda shapes: [shapes[0][::-1]],
+        lambda arrays: [np.moveaxis(arrays[0].T.reshape(parts, 2, -1, *arrays[0].shape[:-1]), 1, 2)
+                        .reshape(arrays[0].shape[::-1])],
+        lambda arrays, shapes: [np.moveaxis(arrays[0].reshape(
+            parts, -1, 2, *arrays[0].shape[1:]), 2, 1).reshape(arrays[0].shape).T])
+
+
 # One of ours whose halves, side by side, are two of PyTorch's Linears (gated feed-forward).
 HALVES = Layout(
     lambda shapes: [(shapes[0][1] // 2, shapes[0][0])] * 2,

@@ -27,7 +27,8 @@ _XLM_ROBERTA = (("<s>", "<pad>", "</s>", "<unk>"), 3)
 _T5 = ("<pad>", "</s>", "<unk>")
 _CAMEMBERT = (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
 # Of models whose files alone look like another class's: what is in a `plain_name`, and the class.
-_ALIKE = {"bigbird": "BigBirdTokenizer", "camembert": "CamembertTokenizer"}
+_ALIKE = {"bigbird": "BigBirdTokenizer", "camembert": "CamembertTokenizer",
+          "rembert": "RemBertTokenizer", "roformer": "RoFormerTokenizer"}
 
 
 def model_path(folder):
@@ -60,12 +61,12 @@ def load_model(path, config):
 
     Raises:
         BertTfError: not a SentencePiece model.
-        NoTextError: of BigBird, or of DeBERTa with an option, whose rules we do not run.
+        NoTextError: of BigBird or RemBERT, or of DeBERTa with an option, whose rules we do not run.
         UsageError: a special token is missing.
     """
     name = hf_options.model_name(path, config)
     plain = hf_options.plain_name(name)
-    if "bigbird" in plain:
+    if "bigbird" in plain or plain == "rembert":
         raise NoTextError(explain(
             f"{path}: the SentencePiece model of {name}, whose rules we do not run without a "
             "tokenizer.json", "one of ALBERT, CamemBERT, DeBERTa, T5 or XLM-R",

@@ -159,6 +159,7 @@ def _load_folder(path):
     checksums.check(path, (*names, tokenizer_config.NAME, tokenizer_json.NAME))
     config = tokenizer_config.read_config(os.path.join(path, tokenizer_config.NAME))
     json_path = os.path.join(path, tokenizer_json.NAME)
+    _refuse_jieba(config, path)
     if "python_only" in config:
         return library.LibraryTokenizer.load(path)
     values = None if _is_ours(config) else tokenizer_json.read_values(json_path)
@@ -178,6 +179,15 @@ def _load_folder(path):
                                      f"the files of one tokenizer, or {tokenizer_json.NAME}"))
         return _check_added(classic_models.load_model(model, config), config, path)
     return _check_added(kind.load(path), config, path)
+
+
+def _refuse_jieba(config, folder):
+    """Refuse RoFormer's, whose class splits text by jieba whatever its `tokenizer.json` says."""
+    name = hf_options.model_name(os.path.join(folder, tokenizer_config.NAME), config)
+    if hf_options.plain_name(name) == "roformer" and not _is_ours(config):
+        raise NoTextError(explain(
+            f"{folder}: the tokenizer of {name}, which splits text into the words of jieba",
+            "another class's", "token ids made by that class"))
 
 
 def _check_class(kind, config, folder):

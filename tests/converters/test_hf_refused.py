@@ -52,7 +52,7 @@ def test_what_we_cannot_compute_is_refused_by_name(shared, tmp_path, name, confi
     ("bert", {"position_embedding": "sinusoidal"}, {"task": "encoder"}, "position_embedding="),
     ("bert", {"feed_forward": "conv"}, {"task": "encoder"}, "feed_forward='conv'"),
     ("bert", {"bilstm": True}, {"task": "encoder"}, "bilstm=True"),
-    ("bert", {"embedding_size": 4}, {"task": "encoder"}, "embedding_size=4"),
+    ("roberta", {"embedding_size": 4}, {"task": "encoder"}, "embedding_size=4"),
     ("bert", {"num_hidden_groups": 1}, {"task": "encoder"}, "num_hidden_groups=1"),
     ("bert", {"pooling": "last"}, {"task": "encoder"}, "pooling='last'"),
     ("bert", {"head_act": "relu"}, {"task": "pretraining", "sentence_task": None},

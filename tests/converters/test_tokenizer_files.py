@@ -44,6 +44,7 @@ def copied(tmp_path):
 
 @pytest.mark.parametrize(("config", "name"), [
     ({"model_type": "big_bird"}, "BigBirdTokenizer"),
+    ({"model_type": "rembert"}, "RemBertTokenizer"),
     ({"model_type": "camembert"}, "CamembertTokenizer"),
     ({"model_type": "bert", "tokenizer_class": "XLNetTokenizer"}, "XLNetTokenizer"),
     ({"model_type": "bert", "auto_map": {"AutoTokenizer": "code.Mine"}}, "code.Mine")])
@@ -53,6 +54,14 @@ def test_the_class_that_the_model_s_configuration_tells_travels_along(copied, co
     for folder in copied(pieces, "spiece.model", pieces.model, config):
         stated = json.loads((folder / "tokenizer_config.json").read_text())
         assert stated["tokenizer_class"] == name
+
+
+def test_the_class_of_roformer_travels_along(copied):
+    pieces = tiny_model.word_piece()
+    vocabulary = "\n".join(pieces.vocabulary.tokens).encode()
+    target, _ = copied(pieces, "vocab.txt", vocabulary, {"model_type": "roformer"})
+    stated = json.loads((target / "tokenizer_config.json").read_text())
+    assert stated["tokenizer_class"] == "RoFormerTokenizer"
 
 
 def test_classic_files_whose_rules_run_do_so_where_they_are_copied(copied):

@@ -5,6 +5,7 @@ import json
 import pytest
 import tiny_model
 
+from bert_tf.converters.hf_tokenizer import to_json
 from bert_tf.errors import NoTextError, UsageError
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS as BYTE_PAIR_SPECIALS
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
@@ -91,11 +92,27 @@ def test_a_sentence_piece_model_of_deberta_with_rules_of_its_own(tmp_path, key):
         load_tokenizer(str(tmp_path))
 
 
-def test_a_sentence_piece_model_of_big_bird_whose_class_is_not_named(tmp_path):
+@pytest.mark.parametrize("name", ["big_bird", "rembert"])
+def test_a_sentence_piece_model_whose_class_is_not_named(tmp_path, name):
     """It keeps case and accents, unlike ALBERT, whose rules stand for those of no name."""
     (tmp_path / "spiece.model").write_bytes(tiny_model.sentence_piece().model)
-    (tmp_path / "config.json").write_text('{"model_type": "big_bird"}')
-    with pytest.raises(NoTextError, match="model of big_bird, whose rules we do not run"):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
+    with pytest.raises(NoTextError, match=f"model of {name}, whose rules we do not run"):
+        load_tokenizer(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("form", ["vocab.txt", "tokenizer.json"])
+def test_the_words_of_jieba(tmp_path, name, form):
+    """RoFormer's files look like BERT's; its class splits text otherwise."""
+    pieces = tiny_model.word_piece()
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces.vocabulary.tokens))
+    if form == "tokenizer.json":
+        (tmp_path / form).write_text(json.dumps(to_json(pieces)))
+    (tmp_path / name).write_text(json.dumps(
+        {"model_type": "roformer"} if name == "config.json" else
+        {"tokenizer_class": "RoFormerTokenizer"}))
+    with pytest.raises(NoTextError, match="which splits text into the words of jieba"):
         load_tokenizer(str(tmp_path))
 
 
