@@ -57,7 +57,9 @@ def test_events_go_on_in_another_file_after_a_full_disk(tmp_path):
     for again in (step, step + 1):
         log.write(again, "train", {"loss": 2.5})
     log.close()
-    files = sorted((tmp_path / "logs" / "train").iterdir())
+    # By their last number, that of the writer in this process: as text 10 comes before 9.
+    files = sorted((tmp_path / "logs" / "train").iterdir(),
+                   key=lambda file: int(file.name.split(".")[-2]))
     assert len(files) == 2
     steps = [event.step for event in tf.compat.v1.train.summary_iterator(str(files[-1]))
              if event.summary.value]
