@@ -74,16 +74,15 @@ def read_config(values, source, pooled, masked_lm):
         UsageError: a key has a value that we cannot compute; it is named.
     """
     family = family_of(values, source)
-    values = hf_architectures.renamed(family, values)
+    values = hf_bert.filled(hf_architectures.renamed(family, values), source)
     # Which the family has a say of its own on.
     own = (*hf_architectures.known(family), *hf_bert.DEFAULTS.get(values["model_type"], ()))
     for key, right in _ONLY.items():
         if key not in own and values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
     check_keys(values, {*_ONLY, *_DEFAULTS[family], *_KEYS[family].values(), *own}, source)
-    stated = {**_DEFAULTS[family], **hf_variants.DEFAULTS.get(values["model_type"], {}),
-              **{key: value for key, value in values.items()
-                 if value is not None or key in _NULL_IS_A_VALUE}}
+    stated = {**_DEFAULTS[family], **{key: value for key, value in values.items()
+                                      if value is not None or key in _NULL_IS_A_VALUE}}
     if family in hf_architectures.ANY_PADDING and values.get("pad_token_id", 0) is None:
         stated["pad_token_id"] = 0
     stated = hf_architectures.read(family, stated, source, masked_lm)

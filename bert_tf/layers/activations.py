@@ -22,13 +22,13 @@ _NAME = "gelu"
 
 def gelu(x, training=False):
     """x Φ(x) with the exact normal distribution function (Hendrycks and Gimpel 2016)."""
-    return _trained_gelu(x) if training else tf.nn.gelu(x, approximate=False, name=_NAME)
+    return _TRAINED["gelu"](x) if training else tf.nn.gelu(x, approximate=False, name=_NAME)
 
 
 def gelu_approximate(x, training=False):
     """The tanh form of `gelu`: what google-research/bert computes under the name "gelu"."""
     if training:
-        return _trained_gelu_approximate(x)
+        return _TRAINED["gelu_approximate"](x)
     return tf.nn.gelu(x, approximate=True, name=_NAME)
 
 
@@ -44,7 +44,7 @@ def tanh(x, training=False):
 
 def silu(x, training=False):
     """x σ(x) with the logistic function (Elfwing et al. 2017; the "Swish" of SwiGLU)."""
-    return _trained_silu(x) if training else x * tf.math.sigmoid(x)
+    return _TRAINED["silu"](x) if training else x * tf.math.sigmoid(x)
 
 
 def _in_float32(share, slope):
@@ -109,19 +109,17 @@ def _slope_silu(x):
     return share + x * share * (1.0 - share)
 
 
-_GELU, _APPROXIMATE = (_share, _slope), (_share_approximate, _slope_approximate)
-_SILU = tf.math.sigmoid, _slope_silu
-_trained_gelu = _in_float32(*_GELU)
-_trained_gelu_approximate = _in_float32(*_APPROXIMATE)
-_trained_silu = _in_float32(*_SILU)
+# Of activations x share(x): the share of x that is left, and dy/dx.
+_FORMS = {"gelu": (_share, _slope), "gelu_approximate": (_share_approximate, _slope_approximate),
+          "silu": (tf.math.sigmoid, _slope_silu)}
+_TRAINED, _TRAINED_GATED = ({name: make(*form) for name, form in _FORMS.items()}
+                            for make in (_in_float32, _gated_in_float32))
+# Those that after the split of a gate are computed by their share in float32: TensorFlow's Erfc
+# takes several times as long as Erf, and 1 + erf(x) is too coarse in bfloat16.
+_BY_SHARE = ("gelu", "gelu_approximate")
 
 _TABLE = {"gelu": gelu, "gelu_approximate": gelu_approximate, "relu": relu, "tanh": tanh,
           "silu": silu}
-# `x share(x)`, which after a gate's split TensorFlow has no one operation for: by Erf, not Erfc,
-# which takes several times as long, and in float32, which 1 + erf(x) needs.
-_SHARES = {"gelu": _share, "gelu_approximate": _share_approximate}
-_TRAINED_GATED = {"gelu": _gated_in_float32(*_GELU), "silu": _gated_in_float32(*_SILU),
-                  "gelu_approximate": _gated_in_float32(*_APPROXIMATE)}
 
 
 def activation(name):
@@ -132,7 +130,8 @@ def activation(name):
 def gated(name):
     """Return `function(x, training=False)`: that activation of the first half of `x […, 2 width]`,
     times the second half, `[…, width]` (Shazeer 2020, "GLU Variants Improve Transformer")."""
-    activate, trained, share = activation(name), _TRAINED_GATED.get(name), _SHARES.get(name)
+    activate, trained = activation(name), _TRAINED_GATED.get(name)
+    share = _FORMS[name][0] if name in _BY_SHARE else None
 
     def call(x, training=False):
         if training and trained and pays(x):

@@ -124,7 +124,7 @@ class SelfAttention(Layer):
         if self.rotary_base:
             angles = self.rotation(own)
             key = rotated(key, angles)
-            if first_only:
+            if first_only:  # those of the tokens that ask, `[batch, 1, head_size / 2]`
                 angles = [own.first(each[:, 0])[:, tf.newaxis] for each in angles]
             query = rotated(query, angles)
         query = (own.first_heads if first_only else own.heads)(query, num_heads)
@@ -152,7 +152,8 @@ class SelfAttention(Layer):
         return (context, probs) if return_attention_probs else context
 
     def rotation(self, layout):
-        """What queries and keys of a layout are turned by; None where they are not."""
+        """The layout's `rotary.rotation`, which queries and keys are turned by, made at the first
+        call for it; None where they are not turned."""
         return layout.rotation(self.rotary_base, self.rotary_factor,
                                self.head_size) if self.rotary_base else None
 

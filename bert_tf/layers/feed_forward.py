@@ -42,8 +42,8 @@ class Intermediate(Layer):
                  dense_bias=True, norm="layer_norm", **kwargs):
         super().__init__(**kwargs)
         self.intermediate_size = intermediate_size
-        kind = activations.gated if gated else activations.activation
-        self.activation, self.gated = kind(hidden_act), gated
+        self.gated = gated
+        self.activation = (activations.gated if gated else activations.activation)(hidden_act)
         self.layer_norm = None
         if norm_eps is not None:
             self.layer_norm = norm_layer(norm, norm_eps, use_bias, self.dtype_policy)

@@ -20,6 +20,8 @@ from bert_tf.shapes import check_rank, sizes_of
 class Padded:
     """Every position of `[batch, seq_length]` is a token; attention has one rectangle.
 
+    It belongs to the graph that it is made in: what is made once stays with it.
+
     Args:
         adder: float `[batch, 1, from or 1, to]`.
         shape: `batch` and `seq_length`, integers where they are known, else scalar int32.
@@ -56,9 +58,9 @@ class Padded:
         """Int32 `[tokens]`, where each stands in its row."""
         return tf.tile(tf.range(self.seq_length), [self.batch])
 
-    def rotation(self, *options):
-        """The `rotation` of the tokens, with its other arguments; what layers share is made
-        once."""
+    def rotation(self, base, factor, head_size):
+        """The `rotary.rotation` of the tokens, made once for all layers with the same arguments."""
+        options = base, factor, head_size
         if options not in self._rotations:
             self._rotations[options] = rotation(self.positions, *options)
         return self._rotations[options]

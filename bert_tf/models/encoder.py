@@ -80,7 +80,8 @@ class Encoder(Layer):
         recompute = self.gradient_checkpointing and training and not return_attention_probs
         relative = None if self.relative is None or recompute else self.relative.of_layout(own)
         for block in self.blocks:
-            block.attention.self_attention.rotation(own)  # here, outside of what is recomputed
+            # Made for all layers here, outside of what is recomputed.
+            block.attention.self_attention.rotation(own)
         embedded, encoder_outputs, attention_probs = tokens, [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]

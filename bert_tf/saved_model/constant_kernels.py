@@ -18,12 +18,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import op_def_registry
 
 from bert_tf.saved_model.function_bodies import body_of, library_of
-from bert_tf.saved_model.graph_options import (
-    as_they_are,
-    called_with,
-    how_often,
-    own_options,
-)
+from bert_tf.saved_model.graph_options import as_they_are, called_with, how_often, own_options
 
 _PRODUCT = "_MklNativeFusedMatMul"  # oneDNN's, with a bias and what else comes after it
 # Operations that have a state, and leave it as it is.
@@ -63,7 +58,7 @@ class ConstantKernels:
 
     Args:
         function: see there.
-        settings: see `how_often`.
+        settings: how often its graph is improved, see `how_often`.
 
     Attributes:
         is_made: whether it was found out what later calls run.

@@ -60,7 +60,7 @@ class Signature:
         name: of the signature.
         definition: its `SignatureDef`.
         function: takes tensors by name, gives a dict of tensors.
-        settings: see `how_often`.
+        settings: how often its graph is improved, see `how_often`.
 
     Attributes:
         inputs: `{name: (NumPy dtype, shape or None)}` in the order of names; a text is `object`,
